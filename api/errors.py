@@ -1,0 +1,158 @@
+"""Errors as OpenAI's clients read them: one envelope, raised where known, rendered here.
+
+    {"error": {"message", "type", "param", "code", "hint", "details", "fault", "retryable"}}
+
+The client keeps the whole inner object as ``exc.body``, so the keys that are ours reach the user too.
+A 409 always says ``x-should-retry: false``, because the client would silently try again.
+"""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from core.spec.problems import Problem, problems_of
+from core.spec.tree import SpecError
+from core.store.database import DatabaseDown
+from core.store.errors import Conflict, NotFound
+
+log = logging.getLogger(__name__)
+
+TYPE_OF_STATUS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+DATABASE_RETRY_S = 2
+
+
+class ApiError(Exception):
+    """An answer that is an error."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        hint: str | None = None,
+        details: list[dict[str, Any]] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.status = status
+        self.message = message
+        self.code = code
+        self.param = param
+        self.hint = hint
+        self.details = details
+        self.headers = headers or {}
+        super().__init__(message)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Every way in which a request can fail ends in the envelope."""
+
+    @app.exception_handler(ApiError)
+    def _(request: Request, error: ApiError) -> Response:
+        return envelope(error)
+
+    @app.exception_handler(SpecError)
+    def _(request: Request, error: SpecError) -> Response:
+        return envelope(refusal(error.problems))
+
+    @app.exception_handler(RequestValidationError)
+    def _(request: Request, error: RequestValidationError) -> Response:
+        return envelope(_invalid_request(error))
+
+    @app.exception_handler(NotFound)
+    def _(request: Request, error: NotFound) -> Response:
+        return envelope(ApiError(404, str(error), code="not_found", param=_param_of(error)))
+
+    @app.exception_handler(Conflict)
+    def _(request: Request, error: Conflict) -> Response:
+        return envelope(ApiError(400, str(error), code="invalid_job_state"))
+
+    @app.exception_handler(HTTPException)
+    def _(request: Request, error: HTTPException) -> Response:
+        return envelope(_http(request, error))
+
+    @app.exception_handler(ClientDisconnect)
+    def _(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it; what was sent is thrown away
+
+    @app.exception_handler(Exception)
+    def _(request: Request, error: Exception) -> Response:
+        return envelope(ApiError(500, "the server failed to answer", code="internal_error"))
+
+    for down in DatabaseDown:
+
+        @app.exception_handler(down)
+        def _(request: Request, error: Exception) -> Response:
+            log.warning("database unavailable: %s", str(error).splitlines()[0])
+            return envelope(_database_down())
+
+
+def refusal(problems: list[Problem]) -> ApiError:
+    """A 400 about the first problem, with all of them in ``details``."""
+    first = problems[0]
+    message = f"Invalid '{first.path}': {first.message}" if first.path else first.message
+    details = [{"param": p.path, "message": p.message, "code": p.code} for p in problems]
+    return ApiError(400, message, code=first.code, param=first.path or None, details=details)
+
+
+def envelope(error: ApiError) -> JSONResponse:
+    """The answer that carries ``error``."""
+    default = "invalid_request_error" if error.status < 500 else "server_error"
+    body: dict[str, Any] = {
+        "message": error.message,
+        "type": TYPE_OF_STATUS.get(error.status, default),
+        "param": error.param,
+        "code": error.code,
+    }
+    if error.hint is not None:
+        body["hint"] = error.hint
+    if error.details is not None:
+        body["details"] = error.details
+    headers = dict(error.headers)
+    if error.status == 409:
+        headers["x-should-retry"] = "false"
+    return JSONResponse({"error": body}, error.status, headers)
+
+
+def _invalid_request(error: RequestValidationError) -> ApiError:
+    faults = [dict(fault) for fault in error.errors()]
+    if faults[0]["type"] == "json_invalid":
+        where = faults[0]["loc"][-1]
+        reason = faults[0]["ctx"]["error"]
+        return ApiError(
+            400, f"the body is not JSON: {reason} at character {where}", code="invalid_json"
+        )
+    in_body = faults[0]["loc"][0] == "body"
+    for fault in faults:
+        fault["loc"] = fault["loc"][1:]
+    parameters = {fault["loc"][0]: fault["input"] for fault in faults if fault["loc"]}
+    return refusal(problems_of(faults, error.body if in_body else parameters))
+
+
+def _param_of(error: NotFound) -> str:
+    return "after" if "after" in error.noun else "id"
+
+
+def _http(request: Request, error: HTTPException) -> ApiError:
+    message = str(error.detail)
+    if error.status_code in (404, 405):
+        message = f"{request.method} {request.url.path}: {message.lower()}"
+    code = CODE_OF_STATUS.get(error.status_code, "invalid_request")
+    return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
+
+
+def _database_down() -> ApiError:
+    return ApiError(
+        503,
+        "the database cannot be reached; nothing was changed",
+        code="database_unavailable",
+        hint="try again in a moment; if it lasts, ask whoever runs the service",
+        headers={"retry-after": str(DATABASE_RETRY_S)},
+    )

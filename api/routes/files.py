@@ -1,0 +1,127 @@
+"""/v1/files: upload, list, read, download, delete."""
+
+from collections.abc import Iterator
+from typing import Annotated, BinaryIO, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Form, Header, Query, Request, UploadFile
+from fastapi.responses import Response, StreamingResponse
+
+from api.auth import PrincipalDep
+from api.errors import ApiError
+from api.ranges import asked_span
+from api.service import ServiceDep
+from api.views.file import FileView
+from api.views.shape import DeletedView, ListView, list_of
+from core.spec.bell import PREPARE_TASK
+from core.store.files import TRAINING_PURPOSE, add_file, get_file, list_files, remove_file
+from core.store.jobs import jobs_waiting_for_files, settle_files
+
+router = APIRouter(prefix="/files", tags=["Files"])
+
+READ_BYTES = 2**20
+UPLOAD_PURPOSES = (TRAINING_PURPOSE, "evals", "user_data")
+LONGEST_FILENAME = 255
+
+
+@router.post("")
+def create(
+    service: ServiceDep,
+    principal: PrincipalDep,
+    file: UploadFile,
+    purpose: Annotated[str, Form()],
+) -> FileView:
+    """Keep a file. A training file is then checked line by line; poll its status."""
+    if purpose not in UPLOAD_PURPOSES:
+        known = ", ".join(UPLOAD_PURPOSES)
+        raise _invalid("purpose", f"'{purpose}' is not one of: {known}")
+    filename = (file.filename or "upload").replace("\x00", "")[-LONGEST_FILENAME:]
+    if purpose == TRAINING_PURPOSE and file.size == 0:
+        raise _invalid("file", f"'{filename}' is empty; send one JSON object a line", "empty_file")
+    blob = service.blobs.write(_chunks(file.file))
+    try:
+        with service.database.begin() as session:
+            row = add_file(
+                session, principal.project_id, filename=filename, purpose=purpose, blob=blob
+            )
+    except BaseException:
+        service.blobs.delete(blob.id)
+        raise
+    if row.status == "uploaded":
+        service.doorbell.ring(PREPARE_TASK, row.id)
+    return FileView.of(row)
+
+
+@router.get("")
+def list_(  # noqa: PLR0913 - the query parameters of OpenAI's API
+    service: ServiceDep,
+    principal: PrincipalDep,
+    purpose: str | None = None,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
+    order: Literal["asc", "desc"] = "desc",
+) -> ListView[FileView]:
+    """The project's files."""
+    with service.database.begin() as session:
+        page = list_files(
+            session, principal.project_id, purpose=purpose, after=after, limit=limit, order=order
+        )
+    return list_of([FileView.of(row) for row in page.rows], page.has_more)
+
+
+@router.get("/{file_id}")
+def retrieve(service: ServiceDep, principal: PrincipalDep, file_id: str) -> FileView:
+    """One file."""
+    with service.database.begin() as session:
+        return FileView.of(get_file(session, principal.project_id, file_id))
+
+
+@router.delete("/{file_id}")
+def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> DeletedView:
+    """Forget a file and its bytes. A job that has not read it yet fails and says so."""
+    with service.database.begin() as session:
+        blob_id = remove_file(session, principal.project_id, file_id)
+        for job in jobs_waiting_for_files(session, file_id):
+            settle_files(session, job)
+    service.blobs.delete(blob_id)
+    return DeletedView(id=file_id, object="file")
+
+
+@router.api_route(
+    "/{file_id}/content", methods=["GET", "HEAD"], response_class=StreamingResponse
+)
+def content(  # noqa: PLR0913 - the headers of a ranged download
+    service: ServiceDep,
+    principal: PrincipalDep,
+    request: Request,
+    file_id: str,
+    range_: Annotated[str | None, Header(alias="range")] = None,
+    if_range: Annotated[str | None, Header()] = None,
+) -> Response:
+    """The bytes, whole or one range; the ETag is their SHA-256."""
+    with service.database.begin() as session:
+        row = get_file(session, principal.project_id, file_id)
+    etag = f'"{row.sha256}"'
+    span = asked_span(range_, if_range, etag, row.bytes)
+    headers = {
+        "accept-ranges": "bytes",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(row.filename, safe='')}",
+        "content-length": str(span.stop - span.start),
+        "etag": etag,
+    }
+    if not span.whole:
+        headers["content-range"] = span.content_range
+    status = 200 if span.whole else 206
+    if request.method == "HEAD":
+        return Response(None, status, headers, media_type="application/octet-stream")
+    body = service.blobs.read(row.blob_id, span.start, span.stop)
+    return StreamingResponse(body, status, headers, media_type="application/octet-stream")
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(READ_BYTES):
+        yield chunk
+
+
+def _invalid(param: str, message: str, code: str = "invalid_value") -> ApiError:
+    return ApiError(400, f"Invalid '{param}': {message}", code=code, param=param)

@@ -1,0 +1,151 @@
+"""/v1/fine_tuning/jobs: create, list, read, cancel, and what a run says about itself."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from api.auth import PrincipalDep
+from api.errors import ApiError
+from api.requests import CreateJob
+from api.service import Service, ServiceDep
+from api.views.job import CheckpointView, EventView, JobView
+from api.views.shape import ListView, list_of
+from core.spec.bell import TRAIN_TASK
+from core.spec.job import JobSpec
+from core.store.checkpoints import checkpoint_files, list_checkpoints
+from core.store.errors import NotFound
+from core.store.events import list_events
+from core.store.files import TRAINING_PURPOSE, get_file
+from core.store.jobs import cancel_job, create_job, get_job, list_jobs
+from core.store.keys import Principal
+from core.store.models import tuned_model_name
+
+router = APIRouter(prefix="/fine_tuning/jobs", tags=["Fine-tuning"])
+
+Limit = Annotated[int, Query(ge=1)]
+METADATA_PREFIX = "metadata["
+
+
+@router.post("")
+def create(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> JobView:
+    """Ask for a fine-tuning job. The row is committed before the queue is told."""
+    spec = body.job_spec(service.catalog)
+    _check_files(service, principal, spec)
+    with service.database.begin() as session:
+        row = create_job(
+            session, principal.project_id, spec, suffix=body.suffix, tags=dict(body.metadata or {})
+        )
+    if row.status == "queued":
+        service.doorbell.ring(TRAIN_TASK, row.id)
+    return JobView.of(row, principal)
+
+
+@router.get("")
+def list_(
+    service: ServiceDep,
+    principal: PrincipalDep,
+    request: Request,
+    after: str | None = None,
+    limit: Limit = 20,
+) -> ListView[JobView]:
+    """The project's jobs, newest first; ``metadata[key]=value`` filters, ``metadata=null``: none."""
+    with service.database.begin() as session:
+        page = list_jobs(
+            session,
+            principal.project_id,
+            tags=_tags_asked_for(request),
+            after=after,
+            limit=min(limit, service.settings.max_page),
+        )
+    return list_of([JobView.of(row, principal) for row in page.rows], page.has_more)
+
+
+@router.get("/{job_id}")
+def retrieve(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
+    """One job."""
+    with service.database.begin() as session:
+        return JobView.of(get_job(session, principal.project_id, job_id), principal)
+
+
+@router.post("/{job_id}/cancel")
+def cancel(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
+    """Stop a job: at once if it waits, after its step if it runs. Repeating it changes nothing."""
+    with service.database.begin() as session:
+        return JobView.of(cancel_job(session, principal.project_id, job_id), principal)
+
+
+@router.get("/{job_id}/events")
+def events(
+    service: ServiceDep,
+    principal: PrincipalDep,
+    job_id: str,
+    after: str | None = None,
+    limit: Limit = 20,
+) -> ListView[EventView]:
+    """What happened, newest first."""
+    with service.database.begin() as session:
+        job = get_job(session, principal.project_id, job_id)
+        page = list_events(
+            session, job, after=after, limit=min(limit, service.settings.max_page)
+        )
+    return list_of([EventView.of(row) for row in page.rows], page.has_more)
+
+
+@router.get("/{job_id}/checkpoints")
+def checkpoints(
+    service: ServiceDep,
+    principal: PrincipalDep,
+    job_id: str,
+    after: str | None = None,
+    limit: Limit = 10,
+) -> ListView[CheckpointView]:
+    """The kept checkpoints with their files, newest first."""
+    with service.database.begin() as session:
+        job = get_job(session, principal.project_id, job_id)
+        page = list_checkpoints(
+            session, job, after=after, limit=min(limit, service.settings.max_page)
+        )
+        files = checkpoint_files(session, [row.id for row in page.rows])
+        model = tuned_model_name(session, job)
+    views = [CheckpointView.of(row, files[row.id], model) for row in page.rows]
+    return list_of(views, page.has_more)
+
+
+def _check_files(service: Service, principal: Principal, spec: JobSpec) -> None:
+    with service.database.begin() as session:
+        for param in ("training_file", "validation_file"):
+            file_id = getattr(spec, param)
+            if file_id is None:
+                continue
+            try:
+                file = get_file(session, principal.project_id, file_id)
+            except NotFound as error:
+                raise ApiError(400, str(error), code="file_not_found", param=param) from None
+            if file.purpose != TRAINING_PURPOSE:
+                raise ApiError(
+                    400,
+                    f"{param} '{file_id}' has purpose '{file.purpose}'; upload it with purpose "
+                    f"'{TRAINING_PURPOSE}'",
+                    code=f"invalid_{param}",
+                    param=param,
+                )
+            if file.status == "error":
+                raise ApiError(
+                    400,
+                    f"{param} '{file_id}' is invalid: {file.status_details}",
+                    code=f"invalid_{param}",
+                    param=param,
+                    details=(file.report or {}).get("problems"),
+                )
+
+
+def _tags_asked_for(request: Request) -> dict[str, str] | None:
+    query = request.query_params
+    if query.get("metadata") == "null":
+        return {}
+    tags = {
+        key.removeprefix(METADATA_PREFIX).removesuffix("]"): value
+        for key, value in query.items()
+        if key.startswith(METADATA_PREFIX)
+    }
+    return tags or None

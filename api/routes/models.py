@@ -1,0 +1,50 @@
+"""/v1/models: what can be trained, and what was."""
+
+from fastapi import APIRouter
+
+from api.auth import PrincipalDep
+from api.service import Service, ServiceDep
+from api.views.model import ModelView
+from api.views.shape import ListView, unix
+from core.models.catalog import UnknownModel
+from core.store.models import tuned_model, tuned_models
+from core.store.tables import JobRow
+
+router = APIRouter(prefix="/models", tags=["Models"])
+
+
+@router.get("")
+def list_(service: ServiceDep, principal: PrincipalDep) -> ListView[ModelView]:
+    """Base models first, then the project's tuned models."""
+    with service.database.begin() as session:
+        tuned = tuned_models(session, principal.project_id)
+    views = [_base(service, name) for name in service.catalog.names()]
+    return ListView(data=[*views, *map(_tuned, tuned)], has_more=False)
+
+
+@router.get("/{model:path}")
+def retrieve(service: ServiceDep, principal: PrincipalDep, model: str) -> ModelView:
+    """One model. Names hold slashes and colons."""
+    try:
+        return _base(service, model)
+    except UnknownModel:
+        with service.database.begin() as session:
+            return _tuned(tuned_model(session, principal.project_id, model))
+
+
+def _base(service: Service, name: str) -> ModelView:
+    facts = service.catalog.facts(name)
+    created = int((service.catalog.path(name) / "config.json").stat().st_mtime)
+    return ModelView(
+        id=name, created=created, owned_by="castalia", context_length=facts.longest_context
+    )
+
+
+def _tuned(job: JobRow) -> ModelView:
+    assert job.fine_tuned_model is not None
+    return ModelView(
+        id=job.fine_tuned_model,
+        created=unix(job.finished_at) or 0,
+        owned_by=job.project_id,
+        context_length=job.spec["trainer"]["context_length"],
+    )

@@ -1,0 +1,44 @@
+"""What the routes work with, made once when the process starts."""
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+from fastapi import Depends, Request
+
+from api.doorbell import Doorbell
+from api.settings import ApiSettings
+from core.models.catalog import Catalog
+from core.store.blobs import Blobs
+from core.store.database import Database
+from core.store.objects import open_blobs
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Database, blobs, doorbell, models and settings."""
+
+    settings: ApiSettings
+    database: Database
+    blobs: Blobs
+    doorbell: Doorbell
+    catalog: Catalog
+
+    @classmethod
+    def open(cls, settings: ApiSettings) -> Self:
+        """Nothing is connected yet: a database that is down must not keep the API from starting."""
+        database = Database(settings.database_url)
+        return cls(
+            settings=settings,
+            database=database,
+            blobs=open_blobs(database, settings.artifacts_url),
+            doorbell=Doorbell(settings.broker_url),
+            catalog=Catalog(settings.models_dir),
+        )
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+ServiceDep = Annotated[Service, Depends(_service)]

@@ -1,0 +1,15 @@
+"""What the API must be told beyond what every process is: limits."""
+
+from pydantic import Field
+
+from core.store.settings import ServiceSettings
+
+GIB = 2**30
+
+
+class ApiSettings(ServiceSettings):
+    """Read from ``CASTALIA_*``."""
+
+    max_upload_bytes: int = Field(8 * GIB, ge=1, description="Largest file that POST /v1/files takes.")
+    max_body_bytes: int = Field(2**20, ge=1024, description="Largest JSON body.")
+    max_page: int = Field(1000, ge=1, le=10_000, description="Most items in one page of jobs or events.")

@@ -1,0 +1,1 @@
+"""Answers: what a client reads, made from rows. Nothing here decides anything."""

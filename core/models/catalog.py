@@ -1,0 +1,62 @@
+"""Which base models can be trained: the folders below one folder, each with a ``config.json``.
+
+A name is a path below that folder, ``NAME`` or ``ORGANISATION/NAME``. Only names that were found by looking
+are ever opened, so a name from a request cannot leave the folder. No torch: the API asks here too.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from core.spec.model import ModelFacts
+
+CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+
+
+class UnknownModel(LookupError):
+    """No base model has this name; ``known`` lists those that there are."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        self.name = name
+        self.known = known
+        have = ", ".join(known) or "none; put a model's folder into the models folder"
+        super().__init__(f"the model '{name}' does not exist; available: {have}")
+
+
+class Catalog:
+    """The base models below ``folder``. It is read anew each time: adding a model needs no restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        if not self.folder.is_dir():
+            return []
+        found = [*self.folder.glob("*/config.json"), *self.folder.glob("*/*/config.json")]
+        return sorted(path.parent.relative_to(self.folder).as_posix() for path in found)
+
+    def path(self, name: str) -> Path:
+        """The folder of a model. Raises UnknownModel."""
+        known = self.names()
+        if name not in known:
+            raise UnknownModel(name, known)
+        return self.folder / name
+
+    def facts(self, name: str) -> ModelFacts:
+        """What a spec must know of a model. Raises UnknownModel."""
+        return facts_of(self.path(name), name)
+
+
+def facts_of(folder: Path, name: str) -> ModelFacts:
+    """The facts in ``folder/config.json``; of a multi-part model, those of its text part."""
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    text = config.get("text_config", config)
+    architectures = config.get("architectures") or [config.get("model_type", "unknown")]
+    limits = [text[key] for key in CONTEXT_KEYS if isinstance(text.get(key), int)]
+    return ModelFacts(
+        name=name,
+        architecture=architectures[0],
+        longest_context=limits[0] if limits else None,
+        vocabulary=text["vocab_size"],
+    )

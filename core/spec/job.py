@@ -1,0 +1,71 @@
+"""JobSpec: the whole of what a user asked for, with every default filled in.
+
+The API resolves a request into it, the database row stores it, the worker hands it to the trainer as
+``spec.json``, the library takes it as its argument and it lies beside the weights. No second copy.
+"""
+
+from typing import Self
+
+from pydantic import Field
+
+from core.spec.model import ModelFacts
+from core.spec.problems import Problem
+from core.spec.trainer import TrainerSpec
+from core.spec.tree import Spec, SpecError
+
+DEFAULT_CONTEXT = 8192
+LARGEST_SEED = 2_147_483_647
+
+
+class Hyperparameters(Spec):
+    """The numbers that OpenAI's API also knows, under its names and within its bounds."""
+
+    n_epochs: int = Field(3, ge=1, le=50)
+    batch_size: int = Field(8, ge=1, le=256, description="Rows in one optimizer step.")
+    learning_rate_multiplier: float = Field(
+        1.0, gt=0.0, le=1e4, description="Multiplies the optimizer's base learning rate."
+    )
+
+
+class JobSpec(Spec):
+    """One fine-tuning job.
+
+    ``model``, ``training_file`` and ``validation_file`` are names: ids in the service, paths on the
+    command line. A trainer looks for a name under ``inputs/`` beside the spec first.
+    """
+
+    model: str = Field(min_length=1, max_length=512)
+    training_file: str = Field(min_length=1, max_length=4096)
+    validation_file: str | None = Field(None, min_length=1, max_length=4096)
+    seed: int = Field(0, ge=0, le=LARGEST_SEED)
+    hyperparameters: Hyperparameters = Hyperparameters()
+    trainer: TrainerSpec = TrainerSpec()
+
+    def resolved(self, facts: ModelFacts) -> Self:
+        """This spec with every open value filled in for the model of ``facts``.
+
+        Resolving twice changes nothing. Raises SpecError for what the model cannot do.
+        """
+        trainer = self.trainer
+        limit = facts.longest_context
+        context = trainer.context_length or min(limit or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
+        if limit is not None and context > limit:
+            raise SpecError([_beyond_the_model(context, limit, facts.name)])
+        base = trainer.optimizer.base_learning_rate * self.hyperparameters.learning_rate_multiplier
+        filled = trainer.model_copy(
+            update={
+                "context_length": context,
+                "learning_rate": trainer.learning_rate or base,
+                "tokens_per_pass": trainer.tokens_per_pass or context,
+            }
+        )
+        return self.model_copy(update={"trainer": filled})
+
+
+def _beyond_the_model(context: int, limit: int, model: str) -> Problem:
+    return Problem(
+        "trainer.context_length",
+        f"{context} is beyond the {limit} tokens that {model} was made for; "
+        f"set trainer.context_length to at most {limit}",
+        "context_length_exceeded",
+    )

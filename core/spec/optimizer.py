@@ -1,0 +1,79 @@
+"""Which optimizer, and its settings. Each kind knows the base learning rate of its vetted recipe.
+
+APOLLO and APOLLO-Mini: Zhu et al., arXiv 2412.05270. The moments live in a random space of ``rank``
+dimensions and only scale the raw gradient, so the state is O(rank) a row instead of O(width).
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from core.spec.tree import Spec
+
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+Epsilon = Annotated[float, Field(gt=0.0, le=1.0)]
+WeightDecay = Annotated[float, Field(ge=0.0, le=1.0)]
+Scale = Annotated[float, Field(gt=0.0, le=1e6)]
+Gap = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class ApolloSpec(Spec):
+    """APOLLO: one scaling factor a channel, estimated in ``rank`` dimensions."""
+
+    base_learning_rate: ClassVar[float] = 5e-5
+
+    kind: Literal["apollo"] = "apollo"
+    rank: int = Field(256, ge=1, le=65_536, description="Dimensions of the random space.")
+    scale: Scale = Field(1.0, description="The update is multiplied by its square root.")
+    update_proj_gap: Gap = Field(200, description="Steps between two projections.")
+    beta1: Beta = 0.9
+    beta2: Beta = 0.999
+    eps: Epsilon = 1e-6
+    weight_decay: WeightDecay = 0.0
+    embeddings: Literal["adamw", "apollo"] = Field(
+        "adamw", description="How embeddings and the output head are updated."
+    )
+
+
+class ApolloMiniSpec(Spec):
+    """APOLLO-Mini: rank 1 and one scaling factor a tensor; the state is next to nothing."""
+
+    base_learning_rate: ClassVar[float] = 5e-5
+
+    kind: Literal["apollo_mini"] = "apollo_mini"
+    scale: Scale = Field(128.0, description="The update is multiplied by its square root.")
+    update_proj_gap: Gap = Field(200, description="Steps between two projections.")
+    beta1: Beta = 0.9
+    beta2: Beta = 0.999
+    eps: Epsilon = 1e-6
+    weight_decay: WeightDecay = 0.0
+    embeddings: Literal["adamw", "apollo"] = Field(
+        "adamw", description="How embeddings and the output head are updated."
+    )
+
+
+class AdamWSpec(Spec):
+    """AdamW as torch has it: two moments for every weight."""
+
+    base_learning_rate: ClassVar[float] = 1e-5
+
+    kind: Literal["adamw"] = "adamw"
+    beta1: Beta = 0.9
+    beta2: Beta = 0.999
+    eps: Epsilon = 1e-8
+    weight_decay: WeightDecay = 0.01
+
+
+class SgdSpec(Spec):
+    """Stochastic gradient descent as torch has it."""
+
+    base_learning_rate: ClassVar[float] = 1e-2
+
+    kind: Literal["sgd"] = "sgd"
+    momentum: Beta = 0.0
+    weight_decay: WeightDecay = 0.0
+
+
+OptimizerSpec = Annotated[
+    ApolloSpec | ApolloMiniSpec | AdamWSpec | SgdSpec, Field(discriminator="kind")
+]

@@ -1,0 +1,75 @@
+"""The ``trainer`` object: everything for which OpenAI's fine-tuning API has no word.
+
+A user may leave out any of it; what she leaves out is the vetted recipe. ``None`` marks a value that
+depends on the model or the data and is filled in by ``JobSpec.resolved``.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from core.spec.objective import ObjectiveSpec, SftSpec
+from core.spec.optimizer import ApolloMiniSpec, OptimizerSpec
+from core.spec.schedule import CosineSpec, ScheduleSpec
+from core.spec.tree import Spec
+
+LONGEST_CONTEXT = 2**24
+
+
+class StreamSpec(Spec):
+    """How StreamBP cuts the sequence: smaller chunks need less memory, larger ones less time."""
+
+    chunk_tokens: int = Field(
+        2048, ge=1, le=LONGEST_CONTEXT, description="Tokens a layer sees at once."
+    )
+    head_chunk_tokens: int = Field(
+        256, ge=1, le=LONGEST_CONTEXT, description="Tokens whose logits exist at once."
+    )
+
+
+class CheckpointSpec(Spec):
+    """When a resumable checkpoint is written, and how many are kept."""
+
+    every: int | None = Field(
+        None, ge=1, le=10_000_000, description="Steps between two; null: at the end of each epoch."
+    )
+    keep_last: int = Field(3, ge=1, le=1000)
+
+
+class EvaluationSpec(Spec):
+    """When the loss on the validation file is measured."""
+
+    every: int | None = Field(
+        None, ge=1, le=10_000_000, description="Steps between two; null: at the end of each epoch."
+    )
+
+
+class TrainerSpec(Spec):
+    """How to train."""
+
+    objective: ObjectiveSpec = SftSpec()
+    context_length: int | None = Field(
+        None,
+        ge=8,
+        le=LONGEST_CONTEXT,
+        description="Longest row in tokens; null: the model's, at most 8192.",
+    )
+    on_overlength: Literal["error", "drop", "truncate_left", "truncate_right"] = Field(
+        "error", description="What happens to a row longer than context_length."
+    )
+    optimizer: OptimizerSpec = ApolloMiniSpec()
+    learning_rate: float | None = Field(
+        None, gt=0.0, le=10.0, description="Absolute peak; null: the optimizer's base rate."
+    )
+    schedule: ScheduleSpec = CosineSpec()
+    stream: StreamSpec = StreamSpec()
+    tokens_per_pass: int | None = Field(
+        None,
+        ge=1,
+        le=LONGEST_CONTEXT,
+        description="Padded tokens that go through the model at once; null: context_length. "
+        "A step's rows are split over passes; the loss is normalised over the whole step.",
+    )
+    checkpoint: CheckpointSpec = CheckpointSpec()
+    evaluation: EvaluationSpec = EvaluationSpec()
+    max_steps: int | None = Field(None, ge=1, le=100_000_000)

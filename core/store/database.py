@@ -1,0 +1,45 @@
+"""The connection to Postgres, and the one way to open a transaction.
+
+Sessions are synchronous: FastAPI runs plain routes in threads, Celery is synchronous anyway, and one kind
+of session means one set of store functions.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, create_engine, make_url
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.orm import Session, sessionmaker
+
+CONNECT_TIMEOUT_S = 5
+DatabaseDown = (OperationalError, InterfaceError)
+"""What SQLAlchemy raises when the server cannot be reached or went away."""
+
+
+class Database:
+    """A pool of connections to one Postgres."""
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        parsed = make_url(url)
+        if parsed.get_backend_name() != "postgresql":
+            raise ValueError(
+                f"database_url: {parsed.drivername} is not supported; use postgresql://…"
+            )
+        self.engine: Engine = create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            pool_pre_ping=True,
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "castalia"},
+        )
+        self._sessions = sessionmaker(self.engine, expire_on_commit=False)
+
+    @contextmanager
+    def begin(self) -> Iterator[Session]:
+        """One transaction: committed at the end of the block, rolled back if the block raises."""
+        with self._sessions.begin() as session:
+            yield session
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self.engine.dispose()

@@ -1,0 +1,87 @@
+"""Blobs as objects on any file system that fsspec speaks: ``file:///srv/artifacts``, ``s3://bucket/prefix``.
+
+The object is written first and its row last: an object without a row is not a blob, so nothing half-written
+can be seen. Credentials come from the environment, as the file system's own library reads them.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import fsspec
+from sqlalchemy import delete
+
+from core.store.blobs import (
+    PIECE_BYTES,
+    POSTGRES,
+    Blob,
+    Blobs,
+    PostgresBlobs,
+    Tally,
+    add_blob_row,
+    blob_row,
+    pieces,
+)
+from core.store.database import Database
+from core.store.ids import new_id
+from core.store.tables import BlobRow
+
+
+class ObjectBlobs:
+    """Blobs below one URL, each an object named by its id."""
+
+    def __init__(self, database: Database, url: str) -> None:
+        self._database = database
+        self._files, self._root = fsspec.core.url_to_fs(url, auto_mkdir=True)
+
+    def write(self, chunks: Iterable[bytes]) -> Blob:
+        """The object, then its row."""
+        blob_id = new_id("blob_")
+        path = self._path(blob_id)
+        tally = Tally()
+        try:
+            with self._files.open(path, "wb") as target:
+                for piece in pieces(chunks, PIECE_BYTES):
+                    tally.add(piece)
+                    target.write(piece)
+            blob = tally.blob(blob_id)
+            with self._database.begin() as session:
+                add_blob_row(session, blob, f"{self._files.unstrip_protocol(path)}")
+        except BaseException:
+            self._forget(path)
+            raise
+        return blob
+
+    def read(self, blob_id: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """From the object that the row names."""
+        with self._database.begin() as session:
+            row = blob_row(session, blob_id)
+        left = (row.bytes if stop is None else min(stop, row.bytes)) - start
+        with fsspec.open(row.location, "rb") as source:
+            source.seek(start)
+            while left > 0 and (piece := source.read(min(PIECE_BYTES, left))):
+                left -= len(piece)
+                yield piece
+
+    def delete(self, blob_id: str) -> None:
+        """The row, then the object."""
+        with self._database.begin() as session:
+            session.execute(delete(BlobRow).where(BlobRow.id == blob_id))
+        self._forget(self._path(blob_id))
+
+    def _path(self, blob_id: str) -> str:
+        return f"{self._root}/{blob_id}"
+
+    def _forget(self, path: str) -> None:
+        if self._files.exists(path):
+            self._files.rm(path)
+
+
+def open_blobs(database: Database, artifacts_url: str) -> Blobs:
+    """The store that the setting asks for. Raises ValueError for a URL that no file system speaks."""
+    if artifacts_url == POSTGRES:
+        return PostgresBlobs(database)
+    if "://" not in artifacts_url:
+        raise ValueError(
+            f"artifacts_url: {artifacts_url!r} is not a URL; "
+            f"use 'postgres:', or one such as file:///srv/artifacts or s3://bucket/prefix"
+        )
+    return ObjectBlobs(database, artifacts_url)

@@ -1,0 +1,118 @@
+"""A run's own words become rows: each line of its ``events.jsonl`` once, whatever dies in between.
+
+The number of lines taken so far is kept on the attempt, in the transaction that writes their rows; so a
+worker that is unsure whether its last write arrived sends the lines again and nothing doubles. Steps that
+a resumed run walks again overwrite their metrics and add no event.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+from sqlalchemy import update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+
+from core.spec.events import (
+    Evaluated,
+    Failed,
+    Finished,
+    Noted,
+    RunEvent,
+    Saved,
+    Started,
+    StepDone,
+    Stopped,
+)
+from core.store.attempts import Lease, held_job
+from core.store.events import add_event
+from core.store.tables import AttemptRow, JobRow, MetricRow
+
+
+def record_events(
+    session: Session, lease: Lease, first_line: int, events: Sequence[RunEvent]
+) -> None:
+    """Lines ``first_line``, ``first_line`` + 1, … of the attempt's events. Raises LeaseLost."""
+    job = held_job(session, lease)
+    attempt = session.get_one(AttemptRow, (lease.job_id, lease.attempt), populate_existing=True)
+    for event in events[attempt.lines_followed - first_line :]:
+        _record(session, job, event)
+    taken = max(attempt.lines_followed, first_line + len(events))
+    session.execute(
+        update(AttemptRow)
+        .where(AttemptRow.job_id == lease.job_id, AttemptRow.number == lease.attempt)
+        .values(lines_followed=taken)
+    )
+
+
+def _record(session: Session, job: JobRow, event: RunEvent) -> None:
+    match event:
+        case Started():
+            _started(session, job, event)
+        case StepDone():
+            _step(session, job, event)
+        case Evaluated():
+            _metrics(session, job.id, event.step, event.metrics)
+            job.phase = "training"
+            _tell(session, job, event, f"Evaluated after step {event.step}", "eval.completed")
+        case Noted():
+            add_event(
+                session, job, event.message, code=event.code, level=event.level, data={**event.data}
+            )
+        case Saved() | Finished() | Stopped() | Failed():
+            # These ask for something to be done outside of a transaction: `worker.supervise` does it.
+            pass
+        case _:
+            assert_never(event)
+
+
+def _started(session: Session, job: JobRow, event: Started) -> None:
+    job.total_steps = event.total_steps
+    job.phase = "training"
+    where = f" from step {event.step}" if event.step else ""
+    add_event(
+        session,
+        job,
+        f"Training {'resumed' if event.step else 'started'}{where}: "
+        f"{event.rows} rows, {event.total_steps} steps",
+        code="job.resumed" if event.step else "training.started",
+        data={"step": event.step, "total_steps": event.total_steps, "layers": event.layers},
+    )
+
+
+def _step(session: Session, job: JobRow, event: StepDone) -> None:
+    _metrics(session, job.id, event.step, event.metrics)
+    job.total_steps = event.total_steps
+    job.estimated_finish = datetime.fromtimestamp(event.at, UTC) + timedelta(
+        seconds=event.seconds_left
+    )
+    if event.step <= job.step:
+        return
+    job.step = event.step
+    job.trained_tokens = event.trained_tokens
+    message = (
+        f"Step {event.step}/{event.total_steps}: training loss={event.metrics['train_loss']:.4f}"
+    )
+    _tell(session, job, event, message, "step.completed")
+
+
+def _tell(
+    session: Session, job: JobRow, event: StepDone | Evaluated, message: str, code: str
+) -> None:
+    data = {"step": event.step, "total_steps": job.total_steps, **event.metrics}
+    add_event(session, job, message, code=code, type="metrics", data=data)
+
+
+def _metrics(session: Session, job_id: str, step: int, metrics: dict[str, float]) -> None:
+    rows = [
+        {"job_id": job_id, "step": step, "name": name, "value": value}
+        for name, value in metrics.items()
+    ]
+    if rows:
+        added = insert(MetricRow).values(rows)
+        session.execute(
+            added.on_conflict_do_update(
+                index_elements=["job_id", "step", "name"], set_={"value": added.excluded.value}
+            )
+        )

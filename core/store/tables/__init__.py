@@ -1,0 +1,20 @@
+"""The tables, one module a noun. Importing this package makes all of them known to the metadata."""
+
+from core.store.tables.access import KeyRow, ProjectRow
+from core.store.tables.artifacts import BlobPieceRow, BlobRow, FileRow
+from core.store.tables.jobs import AttemptRow, CheckpointRow, EventRow, JobRow, MetricRow
+from core.store.tables.metadata import Row
+
+__all__ = [
+    "AttemptRow",
+    "BlobPieceRow",
+    "BlobRow",
+    "CheckpointRow",
+    "EventRow",
+    "FileRow",
+    "JobRow",
+    "KeyRow",
+    "MetricRow",
+    "ProjectRow",
+    "Row",
+]
