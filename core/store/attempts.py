@@ -17,6 +17,7 @@ from core.store.errors import LeaseLost
 from core.store.events import add_event
 from core.store.ids import new_id
 from core.store.jobs import end_job, fail_job
+from core.store.models import tuned_model_name
 from core.store.tables import AttemptRow, JobRow
 
 
@@ -90,16 +91,14 @@ def held_job(session: Session, lease: Lease) -> JobRow:
     return row
 
 
-def succeed_job(session: Session, lease: Lease, fine_tuned_model: str, **facts: Any) -> None:
-    """The last checkpoint is stored and the job is done."""
+def succeed_job(session: Session, lease: Lease, *, trained_tokens: int) -> None:
+    """The last checkpoint is stored and the job is done. Raises LeaseLost."""
     row = held_job(session, lease)
-    row.fine_tuned_model = fine_tuned_model
-    for name, value in facts.items():
-        setattr(row, name, value)
+    row.fine_tuned_model = tuned_model_name(session, row)
+    row.trained_tokens = trained_tokens
     _end_attempt(session, lease, "succeeded")
-    add_event(
-        session, row, f"New fine-tuned model created: {fine_tuned_model}", code="model.created"
-    )
+    message = f"New fine-tuned model created: {row.fine_tuned_model}"
+    add_event(session, row, message, code="model.created")
     end_job(
         session,
         row,

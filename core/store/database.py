@@ -11,6 +11,8 @@ from sqlalchemy import Engine, create_engine, make_url
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
+__all__ = ["Database", "DatabaseDown", "Session"]
+
 CONNECT_TIMEOUT_S = 5
 DatabaseDown = (OperationalError, InterfaceError)
 """What SQLAlchemy raises when the server cannot be reached or went away."""

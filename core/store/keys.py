@@ -38,9 +38,13 @@ def project_named(session: Session, name: str) -> ProjectRow:
     return row
 
 
-def create_key(session: Session, project: ProjectRow, name: str) -> tuple[KeyRow, str]:
-    """A new key and its secret, which cannot be read again."""
-    secret = SECRET_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+def new_secret() -> str:
+    """A secret that cannot be guessed."""
+    return SECRET_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+
+
+def create_key(session: Session, project: ProjectRow, name: str, secret: str) -> KeyRow:
+    """A key that opens ``project``; of the secret only the hash and its tail are kept."""
     row = KeyRow(
         id=new_id("key_"),
         project_id=project.id,
@@ -50,7 +54,14 @@ def create_key(session: Session, project: ProjectRow, name: str) -> tuple[KeyRow
     )
     session.add(row)
     session.flush()
-    return row, secret
+    return row
+
+
+def ensure_key(session: Session, name: str, secret: str) -> None:
+    """The key of ``secret`` in the default project, made if it was never made before."""
+    known = session.scalar(select(KeyRow.id).where(KeyRow.secret_sha256 == _hash(secret)))
+    if known is None:
+        create_key(session, project_named(session, DEFAULT_PROJECT), name, secret)
 
 
 def authenticate(session: Session, secret: str) -> Principal | None:

@@ -32,9 +32,7 @@ def tuned_models(session: Session, project_id: str) -> Sequence[JobRow]:
 
 def tuned_model(session: Session, project_id: str, name: str) -> JobRow:
     """The job that made the model ``name``. Raises NotFound."""
-    query = select(JobRow).where(
-        JobRow.project_id == project_id, JobRow.fine_tuned_model == name
-    )
+    query = select(JobRow).where(JobRow.project_id == project_id, JobRow.fine_tuned_model == name)
     row = session.scalar(query)
     if row is None:
         raise NotFound("model", name)

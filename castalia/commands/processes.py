@@ -1,0 +1,108 @@
+"""`castalia api | worker | janitor | migrate`: the processes of the service, one at a time."""
+
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from castalia.database import open_database
+from castalia.ports import check_port
+from castalia.settings import read_settings
+from core.spec.bell import PREPARE_QUEUE, TRAIN_QUEUE
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(help="Port to listen on.")]
+
+
+def api(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    migrate_first: Annotated[
+        bool, typer.Option("--migrate", help="Bring the schema up to date first.")
+    ] = False,
+    key_file: Annotated[
+        Path | None, typer.Option(help="A file with a key that is let in from the start.")
+    ] = None,
+) -> None:
+    """Serve the HTTP API."""
+    import uvicorn
+
+    from api.app import create_app
+    from api.settings import ApiSettings
+
+    settings = read_settings(ApiSettings)
+    check_port(host, port)
+    if migrate_first:
+        migrate()
+    if key_file is not None:
+        _let_in(key_file)
+    _log_to_stderr()
+    uvicorn.run(create_app(settings), host=host, port=port, access_log=False, log_config=None)
+
+
+def worker(
+    queue: Annotated[
+        Literal["train", "prepare", "all"], typer.Option(help="Which queue to serve.")
+    ] = "all",
+    concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once; one a device.")] = 1,
+) -> None:
+    """Take jobs from the queue and watch over their trainers."""
+    from worker.app import configure
+    from worker.settings import WorkerSettings
+
+    settings = read_settings(WorkerSettings)
+    queues = f"{TRAIN_QUEUE},{PREPARE_QUEUE}" if queue == "all" else queue
+    _log_to_stderr()
+    configure(settings).worker_main(
+        [
+            "worker",
+            f"--queues={queues}",
+            f"--concurrency={concurrency}",
+            f"--hostname={queue}@%h",
+            "--pool=prefork",
+            "--loglevel=INFO",
+            "--without-gossip",
+            "--without-mingle",
+        ]
+    )
+
+
+def janitor() -> None:
+    """Take back jobs whose worker is lost, and ring for what nobody heard."""
+    from worker.app import configure, ring
+    from worker.context import WorkerContext
+    from worker.janitor import Janitor
+    from worker.settings import WorkerSettings
+
+    settings = read_settings(WorkerSettings)
+    configure(settings)
+    _log_to_stderr()
+    end = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: end.set())
+    Janitor(WorkerContext.open(settings), ring).run(end)
+
+
+def migrate() -> None:
+    """Bring the database's schema up to date."""
+    import migrations
+
+    with open_database() as database:
+        migrations.upgrade(database.engine)
+
+
+def _let_in(key_file: Path) -> None:
+    from core.store.keys import ensure_key
+
+    with open_database() as database, database.begin() as session:
+        ensure_key(session, "bootstrap", key_file.read_text().strip())
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)

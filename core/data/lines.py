@@ -1,0 +1,75 @@
+"""Physical lines of a byte stream, numbered as an editor numbers them.
+
+The one idea: a report is only worth something if its line numbers are the ones that the user's
+editor shows. So blank lines are skipped but counted, and nothing but a newline ends a line. A
+stream is read in whatever pieces it comes; memory is one line, and one line has a limit.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+UTF8_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line that is not blank.
+
+    `number` counts physical lines from 1. `data` has no line ending and no byte-order mark. If
+    `too_long`, the line went over the limit and `data` holds only its beginning.
+    """
+
+    number: int
+    data: bytes
+    too_long: bool = False
+
+
+@dataclass(slots=True)
+class _Pending:
+    """The bytes of the line being read, never more than the limit."""
+
+    limit: int
+    held: bytearray = field(default_factory=bytearray)
+    over: bool = False
+
+    def add(self, piece: bytes) -> None:
+        room = self.limit - len(self.held)
+        self.held += piece[:room]
+        self.over = self.over or len(piece) > room
+
+    def take(self, number: int) -> Line:
+        data = bytes(self.held)
+        too_long = self.over
+        self.held.clear()
+        self.over = False
+        if number == 1:
+            data = data.removeprefix(UTF8_BOM)
+        return Line(number, data.removesuffix(b"\r"), too_long)
+
+
+def numbered_lines(
+    chunks: Iterable[bytes], *, max_line_bytes: int = MAX_LINE_BYTES
+) -> Iterator[Line]:
+    """Yield the lines of a stream that hold more than white space.
+
+    `chunks` may be cut anywhere, also inside a character or between CR and LF. A last line
+    without a newline counts. A line longer than `max_line_bytes` is yielded once, cut off and
+    marked `too_long`; what is left of it is read past and not kept.
+    """
+    pending = _Pending(max_line_bytes)
+    number = 1
+    for chunk in chunks:
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            pending.add(chunk[start:end])
+            yield from _unless_blank(pending.take(number))
+            number += 1
+            start = end + 1
+        pending.add(chunk[start:])
+    yield from _unless_blank(pending.take(number))
+
+
+def _unless_blank(line: Line) -> Iterator[Line]:
+    if line.too_long or line.data.strip():
+        yield line

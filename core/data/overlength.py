@@ -1,0 +1,121 @@
+"""Rows longer than the context: an error, dropped, or cut, and always counted.
+
+The one idea: nothing is shortened in silence. Every row ends in exactly one of kept, dropped and
+without_target; a row that has no target left after the cut would be a step that learns nothing,
+so it is counted and not trained.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, assert_never
+
+from core.data.encoded import Encoded
+
+Policy = Literal["error", "drop", "truncate_left", "truncate_right"]
+
+# A target and one token before it to predict it from.
+_MIN_CONTEXT = 2
+
+
+class OverlengthError(ValueError):
+    """A row is longer than the context and the policy is `error`."""
+
+    def __init__(self, row: Encoded, context_length: int) -> None:
+        place = f"line {row.line}" if row.line else "a row"
+        super().__init__(
+            f"{place} has {len(row)} tokens, context_length is {context_length}. "
+            "Raise context_length, or set on_overlength to drop, truncate_left or truncate_right."
+        )
+        self.line = row.line
+        self.tokens = len(row)
+        self.context_length = context_length
+
+
+class NothingToTrainError(ValueError):
+    """No row is left that has a token to train on."""
+
+    def __init__(self, report: "LengthReport", context_length: int) -> None:
+        super().__init__(
+            f"no row has anything to train on within context_length {context_length}: "
+            f"{report.dropped} dropped, {report.without_target} without a trained token "
+            f"({report.truncated} truncated). Raise context_length, or change on_overlength."
+        )
+        self.report = report
+
+
+@dataclass(frozen=True, slots=True)
+class LengthReport:
+    """What became of the rows: kept + dropped + without_target is all of them.
+
+    `truncated` counts the rows that were cut, whether or not a target was left in them. `tokens`,
+    `targets` and `longest` (in tokens) are of the kept rows, after the cut.
+    """
+
+    kept: int = 0
+    dropped: int = 0
+    truncated: int = 0
+    without_target: int = 0
+    tokens: int = 0
+    targets: int = 0
+    longest: int = 0
+
+    def with_kept(self, row: Encoded) -> "LengthReport":
+        """Return this report with one more kept row."""
+        return replace(
+            self,
+            kept=self.kept + 1,
+            tokens=self.tokens + len(row),
+            targets=self.targets + row.targets,
+            longest=max(self.longest, len(row)),
+        )
+
+
+def fit(
+    rows: Iterable[Encoded], context_length: int, policy: Policy
+) -> tuple[list[Encoded], LengthReport]:
+    """Return the rows to train on, none longer than `context_length` tokens, and the counts.
+
+    Raises OverlengthError at the first long row under the policy `error`, and
+    NothingToTrainError when no row with a target is left.
+    """
+    if context_length < _MIN_CONTEXT:
+        raise ValueError(f"context_length is {context_length}; the least is {_MIN_CONTEXT}")
+    kept: list[Encoded] = []
+    report = LengthReport()
+    for whole in rows:
+        row = whole
+        if len(whole) > context_length:
+            cut = shorten(whole, context_length, policy)
+            if cut is None:
+                report = replace(report, dropped=report.dropped + 1)
+                continue
+            report = replace(report, truncated=report.truncated + 1)
+            row = cut
+        if not row.targets:
+            report = replace(report, without_target=report.without_target + 1)
+            continue
+        kept.append(row)
+        report = report.with_kept(row)
+    if not kept:
+        raise NothingToTrainError(report, context_length)
+    return kept, report
+
+
+def shorten(row: Encoded, context_length: int, policy: Policy) -> Encoded | None:
+    """Cut a row that is too long by the policy; None where it is to be dropped.
+
+    `truncate_left` keeps the last tokens (so the beginning-of-sequence token goes), and its new
+    first token is no target; `truncate_right` keeps the first tokens.
+    """
+    match policy:
+        case "error":
+            raise OverlengthError(row, context_length)
+        case "drop":
+            return None
+        case "truncate_left":
+            trained = [False, *row.trained[-context_length + 1 :]]
+            return Encoded(row.input_ids[-context_length:], trained, row.line)
+        case "truncate_right":
+            return Encoded(row.input_ids[:context_length], row.trained[:context_length], row.line)
+        case _:
+            assert_never(policy)

@@ -1,0 +1,11 @@
+"""Objectives: pure functions of per-token log-probabilities.
+
+`objective(logp_BT, …) -> Loss`: what is learnt, and nothing of how. The engine computes the table in chunks,
+autograd on that small table gives the objective's gradient, and the engine walks it back; so every objective
+shares one exact backward. Normalisers are counts fixed before the backward: never an average of averages.
+"""
+
+from core.objectives.loss import Loss
+from core.objectives.sft import sft
+
+__all__ = ["Loss", "sft"]

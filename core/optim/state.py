@@ -1,0 +1,112 @@
+"""Optimizer state: how it starts, and how it is found again by parameter name.
+
+torch matches saved state to parameters by position, and casts it to the weight's dtype. Both go
+wrong silently: in another order moments land on another parameter of the same shape, and float32
+moments of bfloat16 weights lose two thirds of their digits. Here names decide, every
+shape is checked, and the bits stay.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.optim.errors import StateMismatchError
+from core.optim.projection import EXPERT_AXES, MATRIX_AXES
+
+ParameterState = dict[str, Any]
+"""Tensors and whole numbers by field."""
+
+
+def is_low_rank(param: Tensor, rank: int | None) -> bool:
+    """Whether APOLLO updates this parameter: a matrix or E fused ones, in a group with a rank."""
+    return rank is not None and param.ndim in (MATRIX_AXES, EXPERT_AXES)
+
+
+def fresh_state(param: Tensor, rank: int | None) -> ParameterState:
+    """Make the state before the first step: moments of zero and no remembered norm.
+
+    With a rank, the moments are (K, R) or (E, K, R): longer side by min(rank, smaller side).
+    """
+    dtype = torch.promote_types(param.dtype, torch.float32)
+    zeros = functools.partial(torch.zeros, dtype=dtype, device=param.device)
+    if rank is None or not is_low_rank(param, rank):
+        return {"step": 0, "exp_avg": zeros(param.shape), "exp_avg_sq": zeros(param.shape)}
+    *experts, rows, columns = param.shape
+    small = (*experts, max(rows, columns), min(rank, rows, columns))
+    return {
+        "step": 0,
+        "exp_avg": zeros(small),
+        "exp_avg_sq": zeros(small),
+        "last_norm": zeros((*experts, 1, 1)),
+    }
+
+
+def match_groups(
+    saved_groups: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Give the saved groups' options in the order of `groups`, names in that group's order.
+
+    Raises `StateMismatchError` unless both partition the same names alike.
+    """
+    _require_same_names(_names(saved_groups), _names(groups))
+    by_names = {frozenset(saved["param_names"]): saved for saved in saved_groups}
+    matched = []
+    for group in groups:
+        names = group["param_names"]
+        saved = by_names.get(frozenset(names))
+        if saved is None:
+            remedy = "saved in other parameter groups; build the optimizer with the same groups"
+            raise StateMismatchError("param_groups", list(names), remedy)
+        matched.append({**saved, "params": list(range(len(names))), "param_names": list(names)})
+    return matched
+
+
+def states_by_name(state_dict: Mapping[str, Any]) -> dict[str, ParameterState]:
+    """Index the saved state of each parameter that had one."""
+    found = {}
+    for group in state_dict["param_groups"]:
+        for index, name in zip(group["params"], group["param_names"], strict=True):
+            if index in state_dict["state"]:
+                found[name] = state_dict["state"][index]
+    return found
+
+
+def fit_state(name: str, saved: ParameterState, fresh: ParameterState) -> ParameterState:
+    """Copy `saved` to where `fresh` lives, if it has the same fields, shapes and dtypes."""
+    if saved.keys() != fresh.keys():
+        remedy = f"the fields do not fit; expected {sorted(fresh)}"
+        raise StateMismatchError(name, sorted(saved), remedy)
+    return {field: _fit_value(f"{name}.{field}", saved[field], fresh[field]) for field in fresh}
+
+
+def _fit_value(field: str, saved: object, fresh: object) -> object:
+    if not isinstance(fresh, Tensor):
+        return int(saved)  # type: ignore[call-overload]
+    if not isinstance(saved, Tensor) or _form(saved) != _form(fresh):
+        held = _form(saved) if isinstance(saved, Tensor) else saved
+        raise StateMismatchError(field, held, f"this parameter and rank need {_form(fresh)}")
+    return torch.empty_like(fresh).copy_(saved)
+
+
+def _form(value: Tensor) -> tuple[tuple[int, ...], torch.dtype]:
+    return tuple(value.shape), value.dtype
+
+
+def _names(groups: Iterable[Mapping[str, Any]]) -> set[str]:
+    names: set[str] = set()
+    for group in groups:
+        if "param_names" not in group:
+            remedy = "the saved groups carry no parameter names; this is another optimizer's state"
+            raise StateMismatchError("param_names", None, remedy)
+        names.update(group["param_names"])
+    return names
+
+
+def _require_same_names(saved: set[str], present: set[str]) -> None:
+    for field, names in (("missing", present - saved), ("unexpected", saved - present)):
+        if names:
+            remedy = "this state is of other parameters; load it into the model it was saved from"
+            raise StateMismatchError(f"{field} parameters", sorted(names)[:5], remedy)

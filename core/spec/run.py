@@ -1,0 +1,41 @@
+"""The run directory: the seam between whoever wants a run and `python -m core.train`, which does it.
+
+spec.json                        the JobSpec
+inputs/NAME                      files and the base model, under the names that the spec uses (optional)
+events.jsonl                     what the run says, a line a fact (core.spec.events)
+trainer.log                      what the process printed, if a worker started it
+checkpoints/step-00000010/       a whole checkpoint; it appears by a rename
+    manifest.json                written last: every other file with its hash
+"""
+
+from typing import Final
+
+from core.spec.tree import Spec
+
+SPEC_FILE: Final = "spec.json"
+INPUTS_FOLDER: Final = "inputs"
+EVENTS_FILE: Final = "events.jsonl"
+LOG_FILE: Final = "trainer.log"
+CHECKPOINTS_FOLDER: Final = "checkpoints"
+MANIFEST_FILE: Final = "manifest.json"
+
+
+def checkpoint_name(step: int) -> str:
+    """Sorts by step."""
+    return f"step-{step:08d}"
+
+
+class ManifestFile(Spec):
+    """One file of a checkpoint. ``kind``: weights, tokenizer, spec, optimizer or state."""
+
+    path: str
+    kind: str
+    bytes: int
+    sha256: str
+
+
+class Manifest(Spec):
+    """What a whole checkpoint holds."""
+
+    step: int
+    files: list[ManifestFile]

@@ -1,0 +1,131 @@
+"""One call of one decoder layer, ready to be repeated on any chunk of its tokens.
+
+The names of the arguments that carry the hidden states and the cache are read from the layer's
+signature, for they differ between families and versions of transformers.
+
+Legend: B rows, T tokens, C tokens of a chunk, D width.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.streambp.attention import ChunkView
+from core.streambp.errors import LayerCallError
+from core.streambp.keys import ChunkCache
+from core.streambp.visibility import Rule
+
+_CACHE_NAMES = ("past_key_values", "past_key_value", "cache", "layer_past")
+_TOKEN_AXIS = {"position_ids": -1, "cache_position": -1, "position_embeddings": -2}
+
+
+def cache_argument(forward: Callable[..., Any]) -> str | None:
+    """The parameter of `forward` that takes a cache: by its annotation, else by a known name."""
+    parameters = inspect.signature(forward).parameters
+    for name, parameter in parameters.items():
+        if "Cache" in str(parameter.annotation):
+            return name
+    return next((name for name in parameters if name in _CACHE_NAMES), None)
+
+
+@dataclass(slots=True)
+class LayerCall:
+    """`forward` with every argument but the hidden states, which chunks replace."""
+
+    forward: Callable[..., Any]
+    cache_name: str
+    rule: Rule
+    tokens: int
+    kwargs: dict[str, Any]
+    extras: int | None = field(default=None)  # outputs after the first, where it returns a tuple
+
+    @staticmethod
+    def bind(
+        forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple["LayerCall", Tensor]:
+        """Split a call into what stays the same for every chunk, and hidden_BTD."""
+        names = list(inspect.signature(forward).parameters)
+        given = {**dict(zip(names, args)), **kwargs}
+        hidden_BTD = given.pop(names[0])
+        rule = given.pop("attention_mask", None)
+        if not isinstance(rule, Rule):
+            raise LayerCallError(
+                "attention_mask", type(rule).__name__, "an attached model makes its own: pass none"
+            )
+        rule.layout.check_covers(*hidden_BTD.shape[:2])
+        cache_name = cache_argument(forward)
+        if cache_name is None:
+            raise LayerCallError("layer", forward, "its forward takes no cache")
+        if given.pop(cache_name, None) is not None:
+            raise LayerCallError(
+                cache_name, "a cache", "pass use_cache=False, or detach the model to decode"
+            )
+        return LayerCall(forward, cache_name, rule, hidden_BTD.shape[1], given), hidden_BTD
+
+    def run(self, hidden_BCD: Tensor, view: ChunkView, cache: ChunkCache) -> Tensor:
+        """The layer's output for one chunk."""
+        carried = {self.cache_name: cache, "attention_mask": view}
+        out = self.forward(hidden_BCD, **carried, **self._sliced(view.start, view.stop))
+        if isinstance(out, Tensor):
+            return out
+        if any(isinstance(extra, Tensor) for extra in out[1:]):
+            raise LayerCallError("layer", self.forward, "it returns more than hidden states")
+        self.extras = len(out) - 1
+        return out[0]
+
+    def packaged(self, out_BTD: Tensor) -> Any:
+        """The output in the shape in which the layer itself gives it."""
+        return out_BTD if self.extras is None else (out_BTD, *[None] * self.extras)
+
+    def _sliced(self, start: int, stop: int) -> dict[str, Any]:
+        return {
+            name: _slice(name, value, self.tokens, start, stop)
+            for name, value in self.kwargs.items()
+        }
+
+
+def _slice(name: str, value: Any, tokens: int, start: int, stop: int) -> Any:
+    """Cut the tokens of a chunk out of an argument; tensors without a token axis stay whole."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_slice(name, x, tokens, start, stop) for x in value)
+    if isinstance(value, dict):
+        return {key: _slice(name, x, tokens, start, stop) for key, x in value.items()}
+    if not isinstance(value, Tensor) or tokens not in value.shape:
+        return value
+    if value.requires_grad:
+        raise LayerCallError(name, tuple(value.shape), "only hidden states carry gradient here")
+    axis = _TOKEN_AXIS.get(name, 1)
+    if value.ndim < -axis or value.shape[axis] != tokens:
+        raise LayerCallError(name, tuple(value.shape), f"its axis {axis} is not one of tokens")
+    return value.narrow(axis, start, stop - start)
+
+
+@dataclass(frozen=True, slots=True)
+class Autocast:
+    """The autocast state of the forward pass, for the backward pass to compute in."""
+
+    device_type: str
+    dtype: torch.dtype
+    enabled: bool
+
+    @staticmethod
+    def current(device_type: str) -> "Autocast":
+        """What is in force now."""
+        return Autocast(
+            device_type,
+            torch.get_autocast_dtype(device_type),
+            torch.is_autocast_enabled(device_type),
+        )
+
+    def __call__(self) -> torch.autocast:
+        """A context in that state, without autocast's own cache.
+
+        The cache would hold casts of weights made without a graph and hand them to one with.
+        """
+        return torch.autocast(
+            self.device_type, dtype=self.dtype, enabled=self.enabled, cache_enabled=False
+        )

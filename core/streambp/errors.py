@@ -1,0 +1,56 @@
+"""What can go wrong when a model is streamed. Every error tells the field, its value, the remedy.
+
+    StreamError
+    ├── ChunkLengthError      a chunk length below one
+    ├── LayoutError           a layout that does not describe the tokens it is given
+    ├── TargetError           targets that do not fit the inputs
+    ├── UnsupportedModelError a model that is no causal language model with decoder layers
+    ├── UnknownHeadError      a head that computes something this engine does not know
+    ├── AttachmentError       attached twice, or not at all
+    └── LayerCallError        a streamed layer called in a way that cannot be streamed
+"""
+
+
+class StreamError(ValueError):
+    """A fault of the caller: `field` is what was wrong, `value` what it was, `remedy` what to do."""
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        super().__init__(f"{field} = {value!r}: {remedy}")
+        self.field = field
+        self.value = value
+        self.remedy = remedy
+
+
+class ChunkLengthError(StreamError):
+    """A chunk must hold at least one token."""
+
+
+class LayoutError(StreamError):
+    """The layout does not describe the tokens."""
+
+
+class TargetError(StreamError):
+    """The targets do not fit the inputs."""
+
+
+class UnsupportedModelError(StreamError):
+    """The model is no causal language model with decoder layers."""
+
+
+class UnknownHeadError(StreamError):
+    """The model's head computes something that is not known here."""
+
+
+class AttachmentError(StreamError):
+    """The model is attached already, or not at all."""
+
+
+class LayerCallError(StreamError):
+    """A streamed layer was called in a way that cannot be streamed."""
+
+
+def at_least_one(field: str, tokens: int) -> int:
+    """Return `tokens` unchanged; raise `ChunkLengthError` unless it is a whole number >= 1."""
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
+        raise ChunkLengthError(field, tokens, "give a whole number of tokens, at least 1")
+    return tokens

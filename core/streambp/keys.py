@@ -1,0 +1,105 @@
+"""The keys and values of one layer, their gradients, and the cache object that catches them.
+
+Decoder layers hand every chunk's keys and values to the `update` of a cache. Ours keeps them, and
+can stop the layer right there, when nothing but keys and values is wanted.
+
+Legend: B rows, H key heads, T tokens, C tokens of a chunk, K head width.
+"""
+
+import torch
+from torch import Tensor
+
+from core.streambp.errors import LayerCallError
+
+
+class KeysCaught(Exception):
+    """Not an error: unwinds a layer whose keys and values are all that was wanted."""
+
+
+class ChunkCache:
+    """Stands where a layer expects its cache, for one run over one chunk."""
+
+    def __init__(self, start: int, stop_after_update: bool = False) -> None:
+        self.start = start
+        self.key: Tensor | None = None
+        self.value: Tensor | None = None
+        self._stop = stop_after_update
+
+    def update(
+        self, key_BHCK: Tensor, value_BHCK: Tensor, layer_idx: int, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        """Keep this chunk's keys and values and give them back as they are."""
+        if self.key is not None:
+            raise LayerCallError("layer", layer_idx, "it updates its cache twice in one call")
+        self.key, self.value = key_BHCK, value_BHCK
+        if self._stop:
+            raise KeysCaught
+        return key_BHCK, value_BHCK
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Tokens before this chunk."""
+        return self.start
+
+    def caught(self) -> tuple[Tensor, Tensor]:
+        """What `update` was given; LayerCallError where the layer never called it."""
+        if self.key is None or self.value is None:
+            raise LayerCallError("layer", None, "it took a cache and never updated it")
+        return self.key, self.value
+
+
+class HeldKeys:
+    """Keys and values of the first `tokens` of a row, and the gradients gathered for them."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        self._keys: tuple[Tensor, Tensor] | None = None
+        self._grads: tuple[Tensor, Tensor] | None = None
+
+    def write(self, start: int, key_BHCK: Tensor, value_BHCK: Tensor) -> None:
+        """Copy one chunk in, in the dtype that attention computes with."""
+        pair = (as_autocast(key_BHCK), as_autocast(value_BHCK))
+        if self._keys is None:
+            self._keys = tuple(  # type: ignore[assignment]
+                x.new_empty(*x.shape[:2], self.tokens, x.shape[3]) for x in pair
+            )
+        assert self._keys is not None
+        for held, x in zip(self._keys, pair):
+            held[:, :, start : start + x.shape[2]] = x
+
+    def read(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Views of keys and values `start:stop`."""
+        assert self._keys is not None, "read before any chunk was written"
+        key, value = self._keys
+        return key[:, :, start:stop], value[:, :, start:stop]
+
+    def add_grads(self, start: int, key_grad: Tensor | None, value_grad: Tensor | None) -> None:
+        """Add what a later chunk sends back to the keys from `start` on."""
+        assert self._keys is not None, "gradients for keys that were never written"
+        if self._grads is None:
+            self._grads = tuple(  # type: ignore[assignment]
+                torch.zeros_like(x, dtype=summing_dtype(x.dtype)) for x in self._keys
+            )
+        assert self._grads is not None
+        for held, x in zip(self._grads, (key_grad, value_grad)):
+            if x is not None:
+                held[:, :, start : start + x.shape[2]] += x
+
+    def grads(self, start: int, stop: int) -> tuple[Tensor, Tensor] | None:
+        """The gradients of keys and values `start:stop`; None where no chunk sent any."""
+        if self._grads is None or start >= self.tokens:
+            return None
+        key, value = self._grads
+        return key[:, :, start:stop], value[:, :, start:stop]
+
+
+def as_autocast(x: Tensor) -> Tensor:
+    """Cast as autocast does for torch's public attention; it does not know the private kernels."""
+    device = x.device.type
+    if not torch.is_autocast_enabled(device) or x.dtype == torch.float64:
+        return x
+    return x.to(torch.get_autocast_dtype(device))
+
+
+def summing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Long sums of half-precision gradients are taken in float32."""
+    return torch.float32 if dtype.itemsize < 4 else dtype

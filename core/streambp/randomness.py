@@ -1,0 +1,46 @@
+"""The state of the random generators that a layer may draw from, kept per chunk and put back.
+
+Dropout draws the same mask in the forward pass, in the recomputation of keys and values and in the
+recomputation with a graph, because each starts from the state that the chunk had the first time.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+RandomState = tuple[Tensor, Tensor | None]
+
+
+def random_state(device: torch.device) -> RandomState:
+    """The generators of the CPU and, where `device` is one, of that accelerator."""
+    if device.type == "cpu":
+        return torch.get_rng_state(), None
+    return torch.get_rng_state(), torch.get_device_module(device).get_rng_state(device)
+
+
+def changed(before: RandomState, device: torch.device) -> bool:
+    """Whether anything was drawn since `before` was taken."""
+    now = random_state(device)
+    return any(a is not None and not torch.equal(a, b) for a, b in zip(before, now))
+
+
+@contextmanager
+def replayed(state: RandomState | None, device: torch.device) -> Iterator[None]:
+    """Run the block from `state` and leave the generators as they were; None leaves them alone."""
+    if state is None:
+        yield
+        return
+    outside = random_state(device)
+    _set(state, device)
+    try:
+        yield
+    finally:
+        _set(outside, device)
+
+
+def _set(state: RandomState, device: torch.device) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.get_device_module(device).set_rng_state(state[1], device)

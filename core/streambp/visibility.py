@@ -1,0 +1,120 @@
+"""Which keys a query may see: the family's own rule over the documents of a layout, never a mask.
+
+Transformers asks the mask function registered under a model's attention implementation for a
+T x T mask. Ours answers with a `Rule`, a description that travels to the layers in the mask's
+place: the family's mask function (causal, sliding, chunked) and the layout. A layer that would do
+arithmetic with a mask fails loudly on it; none loses its mask in silence.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionMaskInterface
+from transformers.masking_utils import causal_mask_function
+
+from core.streambp.errors import LayerCallError
+from core.streambp.layout import Layout, Piece
+
+IMPLEMENTATION = "streambp"  # the name under which transformers finds our attention and our masks
+
+MaskFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+# Set around one call of a model, and per thread: the only road for a value through a family's own
+# forward to the function that makes its masks.
+_layout: ContextVar[Layout | None] = ContextVar("streambp_layout", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`allows(b, h, q, k)` by position inside a document; no key older than `window` is seen.
+
+    `causal` is True where the rule is nothing but causality, which kernels know by themselves.
+    """
+
+    allows: MaskFunction
+    layout: Layout
+    window: int | None
+    causal: bool
+
+    def pieces(self, start: int, stop: int) -> tuple[Piece, ...]:
+        """The pieces of a chunk, their earlier spans no wider than the window."""
+        return self.layout.pieces(start, stop, self.window)
+
+    def mask(self, piece: Piece, device: torch.device) -> Tensor:
+        """Booleans (rows, 1, queries, keys) of one piece; keys: earlier spans, then its own."""
+        own = torch.arange(piece.stop - piece.start, device=device) + piece.position
+        earlier = [
+            torch.arange(span.stop - span.start, device=device) + span.position
+            for span in piece.earlier
+        ]
+        rows = torch.arange(piece.first_row, piece.last_row, device=device)
+        keys = torch.cat([*earlier, own])
+        allowed = self.allows(
+            rows[:, None, None, None], rows.new_zeros(1, 1, 1, 1), own[:, None], keys[None, :]
+        )
+        return allowed.expand(len(rows), 1, len(own), len(keys))
+
+
+@contextmanager
+def layout_in_force(layout: Layout) -> Iterator[None]:
+    """While the block runs, masks made in this thread describe `layout`."""
+    token = _layout.set(layout)
+    try:
+        yield
+    finally:
+        _layout.reset(token)
+
+
+def describe_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    mask_function: MaskFunction = causal_mask_function,
+    attention_mask: Tensor | None = None,
+    local_size: int | None = None,
+    use_vmap: bool = False,
+    allow_is_causal_skip: bool = True,
+    device: torch.device | str = "cpu",
+    **unused: Any,
+) -> Rule:
+    """Answer transformers' request for a mask with the rule that the mask would spell out."""
+    if q_length != kv_length:
+        raise LayerCallError("cache", kv_length, "pass use_cache=False: keys must be the queries'")
+    if attention_mask is not None:
+        _check_padded_right(attention_mask)
+    _check_causal(mask_function, batch_size, q_length, torch.device(device), use_vmap)
+    layout = _layout.get() or Layout.causal([q_length] * batch_size, q_length)
+    # A window as long as the row is no window, unless transformers put more into the function.
+    whole = local_size is not None and local_size >= q_length and allow_is_causal_skip
+    causal = mask_function is causal_mask_function or whole
+    return Rule(mask_function, layout, None if causal else local_size, causal)
+
+
+def _check_padded_right(attention_mask: Tensor) -> None:
+    mask = attention_mask.bool()
+    if mask.ndim != 2 or bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+        raise LayerCallError(
+            "attention_mask",
+            tuple(attention_mask.shape),
+            "pad on the right, or say what is visible with Layout.packed and token_logps",
+        )
+
+
+def _check_causal(
+    allows: MaskFunction, rows: int, tokens: int, device: torch.device, overlaid: bool
+) -> None:
+    row = torch.arange(rows, device=device)[:, None]
+    index = torch.arange(tokens, device=device)
+    later = allows(row, row.new_zeros(1, 1), index[:-1], index[1:])
+    if overlaid or bool(later.any()):
+        raise LayerCallError(
+            "mask_function", allows, "only causal attention is streamed: detach the model"
+        )
+
+
+AttentionMaskInterface.register(IMPLEMENTATION, describe_mask)

@@ -1,0 +1,1 @@
+"""The trainer: from a JobSpec and a run directory to weights. `python -m core.train SPEC --out DIR`."""

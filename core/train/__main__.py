@@ -1,0 +1,120 @@
+"""`python -m core.train SPEC --out DIR`: what a worker starts and a researcher types.
+
+Exit codes: 0 done, 2 usage, 10 spec, 11 data, 12 out of memory, 13 diverged, 14 interrupted (a checkpoint is
+written; the same command goes on from it), 15 the parent died, 16 disk, 1 anything unexpected.
+"""
+
+import argparse
+import errno
+import json
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+from transformers.utils import logging as transformers_logging
+
+from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
+from core.spec.job import JobSpec
+from core.spec.tree import SpecError
+from core.train.journal import Journal
+from core.train.run import run_job
+from core.train.stop import StopRequest, end_with_parent
+
+CPU_ALLOCATOR = "DefaultCPUAllocator"
+
+
+def main(arguments: list[str] | None = None) -> ExitCode:
+    """Run the command; the code is also the process's."""
+    options = _parser().parse_args(arguments)
+    stop = StopRequest()
+    if options.watch_fd is not None:
+        end_with_parent(options.watch_fd)
+    transformers_logging.disable_progress_bar()
+    options.out.mkdir(parents=True, exist_ok=True)
+    journal = Journal(options.out)
+    try:
+        spec = read_spec(options.spec)
+        done = run_job(
+            spec,
+            beside=options.spec.resolve().parent,
+            directory=options.out,
+            journal=journal,
+            stop=stop,
+        )
+    except Exception as error:  # noqa: BLE001 - the edge: every failure becomes an event and a code
+        failure = as_failure(error)
+        if failure.exit_code is ExitCode.unexpected:
+            traceback.print_exception(error)
+        journal.failed(failure.error)
+        sys.stderr.write(_line(failure.error) + "\n")
+        return failure.exit_code
+    finally:
+        journal.close()
+    return ExitCode.done if done else ExitCode.interrupted
+
+
+def read_spec(path: Path) -> JobSpec:
+    """The spec in a file. Raises RunFailure that names the path of the fault."""
+    try:
+        return JobSpec.parse(json.loads(path.read_bytes()))
+    except OSError as error:
+        raise spec_failure("spec_not_found", f"{path}: {error.strerror}", param="spec") from error
+    except ValueError as error:
+        if isinstance(error, SpecError):
+            param = error.problems[0].path
+            raise spec_failure("invalid_spec", f"{path}: {error}", param=param) from error
+        raise spec_failure("invalid_spec", f"{path} is not JSON: {error}", param="spec") from error
+
+
+def as_failure(error: Exception) -> RunFailure:
+    """What kind of failure an exception is."""
+    if isinstance(error, RunFailure):
+        return error
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or CPU_ALLOCATOR in str(error):
+        return RunFailure(
+            JobError(
+                code="out_of_memory",
+                message=f"out of memory: {str(error).splitlines()[0] if str(error) else 'host'}",
+                param="trainer.context_length",
+                fault="capacity",
+                hint="lower trainer.stream.chunk_tokens, tokens_per_pass or context_length",
+            ),
+            ExitCode.out_of_memory,
+        )
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return RunFailure(
+            JobError(
+                code="insufficient_disk",
+                message=f"the disk is full: {error.filename}",
+                fault="platform",
+                retryable=True,
+            ),
+            ExitCode.disk,
+        )
+    return RunFailure(
+        JobError(
+            code="internal_error",
+            message=f"{type(error).__name__}: {error}",
+            fault="platform",
+            retryable=True,
+        ),
+        ExitCode.unexpected,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m core.train", description=__doc__)
+    parser.add_argument("spec", type=Path, help="a JobSpec as JSON")
+    parser.add_argument("--out", type=Path, required=True, help="the run directory")
+    parser.add_argument("--watch-fd", type=int, help="end when this pipe's writer dies")
+    return parser
+
+
+def _line(error: JobError) -> str:
+    hint = f" ({error.hint})" if error.hint else ""
+    return f"castalia: {error.code}: {error.message}{hint}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

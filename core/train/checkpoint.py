@@ -1,0 +1,122 @@
+"""Checkpoints: written aside, hashed, renamed. One that can be seen is whole.
+
+A checkpoint is a model's folder that transformers loads as it is, plus ``training_state.pt``: the optimizer's
+state and the number of steps done. The order of rows and all random numbers are functions of that number, so
+nothing else is needed to go on as if nothing had happened.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from core.spec.job import JobSpec
+from core.spec.run import (
+    CHECKPOINTS_FOLDER,
+    MANIFEST_FILE,
+    SPEC_FILE,
+    Manifest,
+    ManifestFile,
+    checkpoint_name,
+)
+
+STATE_FILE = "training_state.pt"
+PARTIAL = ".partial"
+WEIGHTS_KINDS = (".safetensors", ".safetensors.index.json")
+MODEL_FILES = ("config.json", "generation_config.json")
+
+
+def save_checkpoint(
+    directory: Path,
+    *,
+    step: int,
+    spec: JobSpec,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    state: Mapping[str, Any],
+) -> Path:
+    """Write the checkpoint of ``step`` below the run ``directory``; returns its folder."""
+    final = directory / CHECKPOINTS_FOLDER / checkpoint_name(step)
+    partial = final.with_name(final.name + PARTIAL)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    (partial / SPEC_FILE).write_text(spec.model_dump_json(indent=2) + "\n")
+    torch.save(dict(state), partial / STATE_FILE)
+    manifest = Manifest(step=step, files=[_described(path, partial) for path in _files(partial)])
+    (partial / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n")
+    for path in _files(partial):
+        _sync(path)
+    shutil.rmtree(final, ignore_errors=True)
+    partial.rename(final)
+    _sync(final.parent)
+    return final
+
+
+def latest_checkpoint(directory: Path) -> Path | None:
+    """The folder of the newest checkpoint of a run that is whole, hashes and all."""
+    folders = sorted((directory / CHECKPOINTS_FOLDER).glob("step-*"), reverse=True)
+    return next((folder for folder in folders if is_whole(folder)), None)
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether every file of the manifest is there with its size and hash."""
+    if folder.name.endswith(PARTIAL) or not (folder / MANIFEST_FILE).exists():
+        return False
+    manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+    return all(
+        (folder / file.path).exists() and _described(folder / file.path, folder) == file
+        for file in manifest.files
+    )
+
+
+def load_state(folder: Path) -> dict[str, Any]:
+    """What was given as ``state`` when the checkpoint was saved; no pickled code is run."""
+    state: dict[str, Any] = torch.load(folder / STATE_FILE, map_location="cpu", weights_only=True)
+    return state
+
+
+def drop_old(directory: Path, keep_last: int) -> None:
+    """Remove all but the newest ``keep_last`` checkpoints of a run."""
+    folders = sorted((directory / CHECKPOINTS_FOLDER).glob("step-*"))
+    for folder in folders[:-keep_last]:
+        shutil.rmtree(folder)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _described(path: Path, folder: Path) -> ManifestFile:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return ManifestFile(
+        path=path.relative_to(folder).as_posix(),
+        kind=_kind(path.name),
+        bytes=path.stat().st_size,
+        sha256=digest,
+    )
+
+
+def _kind(name: str) -> str:
+    if name == STATE_FILE:
+        return "state"
+    if name == SPEC_FILE:
+        return "spec"
+    if name in MODEL_FILES:
+        return "config"
+    return "weights" if name.endswith(WEIGHTS_KINDS) else "tokenizer"
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,81 @@
+"""From the names in a spec to a model's folder and encoded rows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from core.data.chat import encode_chat
+from core.data.conversation import ChatTemplateError
+from core.data.encoded import Encoded
+from core.data.overlength import LengthReport, NothingToTrainError, OverlengthError, fit
+from core.data.parse import RowError, read_rows
+from core.models.catalog import facts_of
+from core.spec.errors import data_failure
+from core.spec.job import JobSpec
+from core.spec.model import ModelFacts
+from core.spec.run import INPUTS_FOLDER
+
+READ_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Encoded rows that fit the context, and what became of those that did not."""
+
+    rows: list[Encoded]
+    report: LengthReport
+
+
+def locate(name: str, beside: Path) -> Path:
+    """The path that ``name`` stands for: below ``inputs/`` in the folder ``beside``, else as typed."""
+    laid_out = beside / INPUTS_FOLDER / name
+    return laid_out if laid_out.exists() else Path(name)
+
+
+def model_source(name: str, beside: Path) -> str:
+    """What the model is loaded from: a folder if there is one, else ``name`` as a hub id."""
+    path = locate(name, beside)
+    return str(path) if path.is_dir() else name
+
+
+def model_facts(source: str, name: str) -> ModelFacts:
+    """The facts of the model at ``source``, asking the hub for its configuration if need be."""
+    folder = Path(source)
+    if not folder.is_dir():
+        from transformers.utils import cached_file  # noqa: PLC0415 - the hub is rarely asked
+
+        folder = Path(str(cached_file(source, "config.json"))).parent
+    return facts_of(folder, name)
+
+
+def read_encoded(
+    spec: JobSpec, param: str, beside: Path, tokenizer: PreTrainedTokenizerBase
+) -> Rows:
+    """The rows of the spec's ``param`` (training_file or validation_file), ready to train on.
+
+    Raises RunFailure that names the line and the remedy.
+    """
+    path = locate(getattr(spec, param), beside)
+    context = spec.trainer.context_length
+    assert context is not None
+    try:
+        with path.open("rb") as file:
+            chunks = iter(lambda: file.read(READ_BYTES), b"")
+            train_on = spec.trainer.objective.train_on
+            encoded = [
+                encode_chat(row.chat, tokenizer, train_on=train_on, line=row.line)
+                for row in read_rows(chunks)
+            ]
+        rows, report = fit(encoded, context, spec.trainer.on_overlength)
+    except FileNotFoundError:
+        raise data_failure("file_not_found", f"there is no file '{path}'", param=param) from None
+    except RowError as error:
+        raise data_failure(f"invalid_{param}", str(error), param=param) from error
+    except ChatTemplateError as error:
+        raise data_failure("chat_template_error", str(error), param=param) from error
+    except OverlengthError as error:
+        raise data_failure("example_too_long", str(error), param=param) from error
+    except NothingToTrainError as error:
+        raise data_failure("no_trainable_tokens", str(error), param=param) from error
+    return Rows(rows, report)

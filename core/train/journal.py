@@ -1,0 +1,88 @@
+"""What a run says, as lines of ``events.jsonl``: appended, flushed, and read by whoever follows."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from core.spec.errors import JobError
+from core.spec.events import (
+    Evaluated,
+    Failed,
+    Finished,
+    Noted,
+    RunEvent,
+    Saved,
+    Started,
+    StepDone,
+    Stopped,
+)
+from core.spec.run import EVENTS_FILE
+
+
+class Journal:
+    """Appends events to a run directory. ``clock`` gives unix seconds."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
+        self._file = (directory / EVENTS_FILE).open("a", encoding="utf-8")
+        self._clock = clock
+
+    def close(self) -> None:
+        """No more events."""
+        self._file.close()
+
+    def started(self, step: int, total_steps: int, rows: int, layers: dict[str, int]) -> None:
+        """The first step is next."""
+        self._write(
+            Started(at=self._clock(), step=step, total_steps=total_steps, rows=rows, layers=layers)
+        )
+
+    def note(self, code: str, message: str, **data: float | str) -> None:
+        """Something was dropped, cut or done otherwise than one might think."""
+        self._write(Noted(at=self._clock(), level="warn", code=code, message=message, data=data))
+
+    def step_done(
+        self,
+        step: int,
+        total_steps: int,
+        *,
+        trained_tokens: int,
+        metrics: dict[str, float],
+        seconds_left: float,
+    ) -> None:
+        """One optimizer step is done."""
+        self._write(
+            StepDone(
+                at=self._clock(),
+                step=step,
+                total_steps=total_steps,
+                trained_tokens=trained_tokens,
+                metrics=metrics,
+                seconds_left=seconds_left,
+            )
+        )
+
+    def evaluated(self, step: int, metrics: dict[str, float]) -> None:
+        """The validation file was measured."""
+        self._write(Evaluated(at=self._clock(), step=step, metrics=metrics))
+
+    def saved(self, step: int, path: str, metrics: dict[str, float]) -> None:
+        """A whole checkpoint lies at ``path``, relative to the run directory."""
+        self._write(Saved(at=self._clock(), step=step, path=path, metrics=metrics))
+
+    def finished(self, step: int, trained_tokens: int, metrics: dict[str, float]) -> None:
+        """All steps are done."""
+        self._write(
+            Finished(at=self._clock(), step=step, trained_tokens=trained_tokens, metrics=metrics)
+        )
+
+    def stopped(self, step: int) -> None:
+        """The run was asked to stop, and did."""
+        self._write(Stopped(at=self._clock(), step=step))
+
+    def failed(self, error: JobError) -> None:
+        """The run cannot go on."""
+        self._write(Failed(at=self._clock(), error=error))
+
+    def _write(self, event: RunEvent) -> None:
+        self._file.write(event.model_dump_json() + "\n")
+        self._file.flush()

@@ -1,0 +1,81 @@
+"""From the spec's words to an optimizer and a learning rate."""
+
+from typing import assert_never
+
+import torch
+from torch import nn
+
+from core.optim import APOLLO, APOLLO_MINI, Apollo, constant, cosine, linear, parameter_groups
+from core.spec.job import JobSpec
+from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, SgdSpec
+from core.spec.schedule import ConstantSpec, CosineSpec, LinearSpec
+
+
+def build_optimizer(spec: JobSpec, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimizer that the spec names, over the trainable parameters of ``model``."""
+    rate = peak_learning_rate(spec)
+    match spec.trainer.optimizer:
+        case ApolloSpec() as chosen:
+            return _apollo(spec, model, chosen, {**APOLLO, "rank": chosen.rank})
+        case ApolloMiniSpec() as chosen:
+            return _apollo(spec, model, chosen, dict(APOLLO_MINI))
+        case AdamWSpec() as chosen:
+            return torch.optim.AdamW(
+                _trainable(model),
+                lr=rate,
+                betas=(chosen.beta1, chosen.beta2),
+                eps=chosen.eps,
+                weight_decay=chosen.weight_decay,
+            )
+        case SgdSpec() as chosen:
+            return torch.optim.SGD(
+                _trainable(model),
+                lr=rate,
+                momentum=chosen.momentum,
+                weight_decay=chosen.weight_decay,
+            )
+        case unknown:
+            assert_never(unknown)
+
+
+def peak_learning_rate(spec: JobSpec) -> float:
+    """The resolved spec's absolute learning rate."""
+    rate = spec.trainer.learning_rate
+    assert rate is not None
+    return rate
+
+
+def learning_rate(spec: JobSpec, step: int, total_steps: int) -> float:
+    """The learning rate of the 0-based ``step``."""
+    schedule = spec.trainer.schedule
+    warmup = round(schedule.warmup_ratio * total_steps)
+    match schedule:
+        case CosineSpec(floor_ratio=floor):
+            factor = cosine(step, total_steps, warmup, floor)
+        case LinearSpec(floor_ratio=floor):
+            factor = linear(step, total_steps, warmup, floor)
+        case ConstantSpec():
+            factor = constant(step, warmup_steps=warmup)
+        case unknown:
+            assert_never(unknown)
+    return peak_learning_rate(spec) * factor
+
+
+def _apollo(
+    spec: JobSpec, model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec, kind: dict[str, object]
+) -> Apollo:
+    options = {
+        **kind,
+        "scale": chosen.scale,
+        "update_proj_gap": chosen.update_proj_gap,
+        "betas": (chosen.beta1, chosen.beta2),
+        "eps": chosen.eps,
+        "weight_decay": chosen.weight_decay,
+        "seed": spec.seed,
+    }
+    groups = parameter_groups(model, embeddings=chosen.embeddings)
+    return Apollo(groups, lr=peak_learning_rate(spec), **options)
+
+
+def _trainable(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]

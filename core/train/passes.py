@@ -1,0 +1,65 @@
+"""A step's rows, split into passes that fit, as tensors.
+
+Rows of like length go together and are padded on the right; a causal model never looks there, so padding
+needs no mask. What the passes add up to does not depend on how they were cut.
+
+Legend: B batch, T tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.data.encoded import Encoded, right_pad
+from core.streambp import Layout
+
+NOT_SCORED = -100
+PAD_ID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Rows that go through the model at once.
+
+    ``input_ids_BT``; ``target_ids_BT``: the next token where it is trained, else NOT_SCORED.
+    """
+
+    input_ids_BT: Tensor
+    target_ids_BT: Tensor
+    layout: Layout
+
+    @property
+    def weight_BT(self) -> Tensor:
+        """1.0 where a token is trained."""
+        return (self.target_ids_BT != NOT_SCORED).float()
+
+
+def passes(rows: Sequence[Encoded], tokens_per_pass: int, device: torch.device) -> Iterator[Pass]:
+    """All ``rows``, longest first, at most ``tokens_per_pass`` padded tokens at once (or one row)."""
+    for group in _groups(rows, tokens_per_pass):
+        yield _as_pass(group, device)
+
+
+def target_count(rows: Sequence[Encoded]) -> int:
+    """Trained tokens in ``rows``: the step's normaliser."""
+    return sum(row.targets for row in rows)
+
+
+def _groups(rows: Sequence[Encoded], tokens_per_pass: int) -> Iterator[list[Encoded]]:
+    left = sorted(rows, key=len, reverse=True)
+    while left:
+        size = max(1, tokens_per_pass // len(left[0]))
+        yield left[:size]
+        left = left[size:]
+
+
+def _as_pass(rows: list[Encoded], device: torch.device) -> Pass:
+    padded = right_pad(rows, PAD_ID)
+    ids_BT = torch.tensor(padded.input_ids, device=device)
+    trained_BT = torch.tensor(padded.trained, device=device)
+    targets_BT = torch.full_like(ids_BT, NOT_SCORED)
+    targets_BT[:, :-1] = torch.where(trained_BT[:, 1:], ids_BT[:, 1:], NOT_SCORED)
+    layout = Layout.causal([len(row) for row in rows], ids_BT.shape[1])
+    return Pass(ids_BT, targets_BT, layout)

@@ -1,0 +1,124 @@
+"""A whole run: from a spec and a directory to a finished job. What the command line and a library call share."""
+
+from pathlib import Path
+
+import torch
+
+from core.data.order import steps as ordered_steps
+from core.models.load import load_model, load_tokenizer
+from core.spec.errors import spec_failure
+from core.spec.job import JobSpec
+from core.spec.run import SPEC_FILE
+from core.spec.tree import SpecError
+from core.streambp import Attachment, attach
+from core.train.checkpoint import latest_checkpoint
+from core.train.inputs import Rows, model_facts, model_source, read_encoded
+from core.train.journal import Journal
+from core.train.learner import Learner
+from core.train.loop import Loop
+from core.train.optimizer import build_optimizer
+from core.train.stop import StopRequest
+
+
+def run_job(
+    spec: JobSpec, *, beside: Path, directory: Path, journal: Journal, stop: StopRequest
+) -> bool:
+    """Train ``spec`` in ``directory``, going on from its newest whole checkpoint.
+
+    ``beside``: the folder in which the spec's names are looked for first. Returns whether all steps are
+    done; False if ``stop`` was asked for. Raises RunFailure.
+    """
+    source = model_source(spec.model, beside)
+    spec = _resolved(spec, source)
+    checkpoint = latest_checkpoint(directory)
+    if checkpoint is not None:
+        _require_same(spec, checkpoint)
+    tokenizer = load_tokenizer(source)
+    train = read_encoded(spec, "training_file", beside, tokenizer)
+    _tell(train, "training_file", journal)
+    validation = []
+    if spec.validation_file is not None:
+        held_out = read_encoded(spec, "validation_file", beside, tokenizer)
+        _tell(held_out, "validation_file", journal)
+        validation = held_out.rows
+    model = load_model(checkpoint or source, device())
+    attached = attach(model, chunk_tokens=spec.trainer.stream.chunk_tokens)
+    numbers = spec.hyperparameters
+    loop = Loop(
+        spec,
+        directory=directory,
+        learner=Learner(spec, model, build_optimizer(spec, model)),
+        tokenizer=tokenizer,
+        rows=train.rows,
+        validation=validation,
+        steps=ordered_steps(
+            len(train.rows),
+            numbers.batch_size,
+            numbers.n_epochs,
+            spec.seed,
+            spec.trainer.max_steps,
+        ),
+        journal=journal,
+    )
+    if checkpoint is not None:
+        loop.resume(checkpoint)
+    journal.started(loop.done, loop.total, len(train.rows), _layers(attached, journal))
+    return loop.run(stop)
+
+
+def device() -> torch.device:
+    """The GPU if there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _resolved(spec: JobSpec, source: str) -> JobSpec:
+    try:
+        return spec.resolved(model_facts(source, spec.model))
+    except SpecError as error:
+        first = error.problems[0]
+        raise spec_failure(first.code, first.message, param=first.path) from error
+    except OSError as error:
+        raise spec_failure(
+            "model_not_found",
+            f"there is no model '{spec.model}': {str(error).splitlines()[0]}",
+            param="model",
+            hint="give a folder with config.json and safetensors weights, or a hub id",
+        ) from error
+
+
+def _require_same(spec: JobSpec, checkpoint: Path) -> None:
+    begun = JobSpec.model_validate_json((checkpoint / SPEC_FILE).read_bytes())
+    if begun != spec:
+        raise spec_failure(
+            "checkpoint_not_resumable",
+            f"{checkpoint.parent.parent} holds a run of another spec",
+            param="out",
+            hint="give another --out, or the spec with which the run began",
+        )
+
+
+def _tell(rows: Rows, param: str, journal: Journal) -> None:
+    report = rows.report
+    if report.dropped or report.truncated or report.without_target:
+        journal.note(
+            "rows.changed",
+            f"{param}: {report.kept} rows kept, {report.truncated} truncated, {report.dropped} dropped, "
+            f"{report.without_target} without a trained token",
+            param=param,
+            kept=report.kept,
+            truncated=report.truncated,
+            dropped=report.dropped,
+            without_target=report.without_target,
+        )
+
+
+def _layers(attached: Attachment, journal: Journal) -> dict[str, int]:
+    whole = [layer for layer in attached.layers if layer.status == "checkpointed"]
+    if whole:
+        journal.note(
+            "layers.checkpointed",
+            f"{len(whole)} layers cannot be streamed and are checkpointed whole, which needs more "
+            f"memory: {whole[0].name}: {whole[0].reason}",
+            layers=len(whole),
+        )
+    return {"streamed": len(attached.layers) - len(whole), "checkpointed": len(whole)}

@@ -1,0 +1,34 @@
+"""When to stop: a signal asks for it, and the death of the parent forces it."""
+
+import os
+import signal
+import threading
+from types import FrameType
+
+from core.spec.errors import ExitCode
+
+
+class StopRequest:
+    """SIGTERM and SIGINT ask the run to stop after its step; a second SIGINT ends it at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGINT, self._ask)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def end_with_parent(fd: int) -> None:
+    """End this process when the writing end of the pipe ``fd`` is closed: its holder is dead.
+
+    The run directory is left as it is; a checkpoint that was being written was not yet visible.
+    """
+
+    def wait() -> None:
+        os.read(fd, 1)
+        os._exit(ExitCode.orphaned)
+
+    threading.Thread(target=wait, name="parent-watch", daemon=True).start()

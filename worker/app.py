@@ -1,0 +1,69 @@
+"""All of Celery: the settings that survived kills of worker, broker and database, and two thin tasks.
+
+Early acknowledgement, because a late one makes Redis deliver a long job twice; nothing is lost by it, since
+the row is the truth and the sweep rings again. No results, no prefetching, one job a process.
+"""
+
+import os
+from functools import cache
+
+# Read by Celery when it is imported: SIGTERM ends running tasks in order instead of waiting for them.
+os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
+
+from celery import Celery  # noqa: E402
+
+from core.spec.bell import (  # noqa: E402
+    BELL_SETTINGS,
+    PREPARE_TASK,
+    QUEUE_OF_TASK,
+    RING_EXPIRES_S,
+    TRAIN_TASK,
+)
+from worker.context import WorkerContext  # noqa: E402
+from worker.prepare import prepare_file  # noqa: E402
+from worker.settings import WorkerSettings  # noqa: E402
+from worker.supervise import supervise_job  # noqa: E402
+
+app = Celery("castalia")
+app.conf.update(BELL_SETTINGS)
+app.conf.update(
+    broker_connection_max_retries=None,
+    broker_connection_retry_on_startup=True,
+    task_acks_late=False,
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    worker_disable_prefetch=True,
+    worker_hijack_root_logger=False,
+    worker_prefetch_multiplier=1,
+    worker_send_task_events=False,
+)
+
+
+def configure(settings: WorkerSettings) -> Celery:
+    """The application for a broker, ready to run as a worker or to ring."""
+    app.conf.broker_url = settings.broker_url
+    app.conf.worker_soft_shutdown_timeout = 0.5
+    return app
+
+
+@cache
+def context() -> WorkerContext:
+    """This process's own: first asked for inside a task, so after the fork."""
+    return WorkerContext.open(WorkerSettings())  # type: ignore[call-arg]  # from the environment
+
+
+@app.task(name=TRAIN_TASK)
+def train(job_id: str) -> None:
+    """Somebody rang for a job."""
+    supervise_job(context(), job_id)
+
+
+@app.task(name=PREPARE_TASK)
+def prepare(file_id: str) -> None:
+    """Somebody rang for an uploaded file."""
+    for job_id in prepare_file(context(), file_id):
+        ring(TRAIN_TASK, job_id)
+
+
+def ring(task: str, id: str) -> None:
+    """Tell a worker to look at ``id``. Raises kombu's OperationalError if the broker is away."""
+    app.send_task(task, (id,), queue=QUEUE_OF_TASK[task], expires=RING_EXPIRES_S, retry=False)

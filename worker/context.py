@@ -1,0 +1,35 @@
+"""What a worker process works with, made once after the fork."""
+
+import os
+import socket
+from dataclasses import dataclass
+from typing import Self
+
+from core.models.catalog import Catalog
+from core.store.blobs import Blobs
+from core.store.database import Database
+from core.store.objects import open_blobs
+from worker.settings import WorkerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """Database, blobs, models and settings; ``name`` tells this process from others in events."""
+
+    settings: WorkerSettings
+    database: Database
+    blobs: Blobs
+    catalog: Catalog
+    name: str
+
+    @classmethod
+    def open(cls, settings: WorkerSettings) -> Self:
+        """Nothing is connected yet."""
+        database = Database(settings.database_url, pool_size=4)
+        return cls(
+            settings=settings,
+            database=database,
+            blobs=open_blobs(database, settings.artifacts_url),
+            catalog=Catalog(settings.models_dir),
+            name=f"{socket.gethostname()}:{os.getpid()}",
+        )

@@ -1,0 +1,93 @@
+"""The sweep: takes jobs back from workers that are not heard from, and rings for what nobody heard.
+
+It expires nothing before it has itself seen the database up for one whole lease: after an outage every
+lease looks expired, though its worker is well and about to renew it. Any number of janitors may run;
+each change is guarded and each ring harmless.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from kombu.exceptions import OperationalError
+
+from core.spec.bell import PREPARE_TASK, TRAIN_TASK
+from core.store.attempts import expire_leases
+from core.store.database import DatabaseDown
+from core.store.files import orphaned_blobs, unprepared_files
+from core.store.jobs import jobs_waiting_for_files, queued_jobs, settle_files
+from worker.context import WorkerContext
+
+log = logging.getLogger(__name__)
+
+
+class Janitor:
+    """One sweep at a time. ``ring`` sends a task an id; ``clock`` is monotonic seconds."""
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        ring: Callable[[str, str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._context = context
+        self._settings = context.settings
+        self._ring = ring
+        self._clock = clock
+        self._up_since: float | None = None
+        self._rung_at: dict[str, float] = {}
+
+    def run(self, end: threading.Event) -> None:
+        """Sweep until ``end`` is set."""
+        while not end.wait(self._settings.sweep_s):
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Look once. A database or a broker that is away is waited for."""
+        try:
+            self._sweep()
+        except DatabaseDown as error:
+            self._up_since = None
+            log.warning("the database is away: %s", str(error).splitlines()[0])
+
+    def _sweep(self) -> None:
+        with self._context.database.begin() as session:
+            for job in jobs_waiting_for_files(session):
+                settle_files(session, job)
+            queued, files = queued_jobs(session), unprepared_files(session)
+        if self._up_since is None:
+            self._up_since = self._clock()
+        if self._clock() - self._up_since >= self._settings.lease_s:
+            queued += self._expire()
+            self._delete_orphans()
+        waiting = [(TRAIN_TASK, id) for id in queued] + [(PREPARE_TASK, id) for id in files]
+        self._ring_for(waiting)
+
+    def _expire(self) -> list[str]:
+        with self._context.database.begin() as session:
+            expired = expire_leases(session, max_attempts=self._settings.max_attempts)
+        for job_id in expired:
+            log.warning("job %s lost its worker; it is queued again", job_id)
+        return expired
+
+    def _delete_orphans(self) -> None:
+        with self._context.database.begin() as session:
+            orphans = orphaned_blobs(session, self._settings.orphan_blob_s)
+        for blob_id in orphans:
+            log.warning("blob %s belongs to no file; deleted", blob_id)
+            self._context.blobs.delete(blob_id)
+
+    def _ring_for(self, waiting: list[tuple[str, str]]) -> None:
+        now = self._clock()
+        ids = {id for _, id in waiting}
+        self._rung_at = {id: at for id, at in self._rung_at.items() if id in ids}
+        for task, id in waiting:
+            if now - self._rung_at.get(id, float("-inf")) < self._settings.ring_again_s:
+                continue
+            try:
+                self._ring(task, id)
+            except OperationalError as error:
+                log.warning("the broker is away: %s", error)
+                return
+            self._rung_at[id] = now

@@ -1,0 +1,68 @@
+"""A thread that holds a lease while the rest of the worker is busy, and brings back the user's wishes.
+
+A database that is away is no reason to let go: the janitor expires nothing before it has itself seen the
+database up for a whole lease. Only a renewal that finds no row says that the job is somebody else's.
+"""
+
+import logging
+import threading
+from types import TracebackType
+from typing import Self
+
+from core.store.attempts import Lease, renew_lease
+from core.store.database import Database, DatabaseDown
+from core.store.errors import LeaseLost
+
+log = logging.getLogger(__name__)
+
+RENEWALS_PER_LEASE = 4
+LONGEST_PERIOD_S = 2.0
+"""So that a cancel is heard soon, however long the lease."""
+
+
+class LeaseKeeper:
+    """Renews until the ``with`` block ends. ``lost`` and ``cancel`` tell what the renewals brought."""
+
+    def __init__(self, database: Database, lease: Lease, lease_s: float) -> None:
+        self._database = database
+        self._lease = lease
+        self._lease_s = lease_s
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._renew_until_end, daemon=True)
+        self.lost = False
+        self.cancel = False
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raises LeaseLost if the job is somebody else's by now."""
+        if self.lost:
+            raise LeaseLost(f"job {self._lease.job_id} was taken over")
+
+    def pause(self, seconds: float) -> None:
+        """Wait, unless the lease is lost."""
+        self._end.wait(seconds)
+        self.check()
+
+    def _renew_until_end(self) -> None:
+        period = min(self._lease_s / RENEWALS_PER_LEASE, LONGEST_PERIOD_S)
+        while not self._end.wait(period):
+            try:
+                with self._database.begin() as session:
+                    self.cancel = renew_lease(session, self._lease, lease_s=self._lease_s)
+            except LeaseLost:
+                self.lost = True
+                return
+            except DatabaseDown as error:
+                log.warning("lease not renewed, trying again: %s", str(error).splitlines()[0])

@@ -1,0 +1,67 @@
+"""The child process that trains. It dies when its parent dies, and it stops when it is asked to."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from core.spec.run import LOG_FILE, SPEC_FILE
+
+
+class Trainer:
+    """`python -m core.train` on a run directory.
+
+    The parent holds the writing end of a pipe and never writes; when it dies, however it dies, the child
+    reads the end of the pipe and ends itself. A signal on parent death would do so for one thread only.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        reading, self._alive = os.pipe()
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "core.train",
+            str(directory / SPEC_FILE),
+            "--out",
+            str(directory),
+            "--watch-fd",
+            str(reading),
+        ]
+        with (directory / LOG_FILE).open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(reading,)
+            )
+        os.close(reading)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        os.close(self._alive)
+
+    def wait(self, seconds: float) -> int | None:
+        """The exit code once the child has ended, or None after ``seconds``."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def ask_to_stop(self) -> None:
+        """Finish the step, save, and end with ExitCode.interrupted."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it now, and be sure that it ended."""
+        self._process.kill()
+        self._process.wait()
