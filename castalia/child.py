@@ -16,6 +16,7 @@ from castalia.guard import Guard, kill_group
 
 LOG_LIMIT_BYTES = 16 * 2**20
 TAIL_BYTES = 8192
+_SIGNAL_NAMES = {number.value: number.name for number in signal.Signals}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Life:
         code = self._process.poll()
         if code is None:
             return None
-        return f"exit {code}" if code >= 0 else signal.Signals(-code).name
+        return f"exit {code}" if code >= 0 else _SIGNAL_NAMES.get(-code, f"signal {-code}")
 
     def ask_to_stop(self) -> None:
         """Send the stop signal to the leader, which knows how to end its own processes."""

@@ -66,7 +66,7 @@ def follow_job(
 
 
 class _Teller:
-    """Prints each event once, oldest first; steps only feed the bar."""
+    """Prints each event once, oldest first; on a terminal steps only feed the bar."""
 
     def __init__(self, client: Client, job_id: str, console: Console) -> None:
         self._client = client
@@ -80,11 +80,12 @@ class _Teller:
         for event in reversed(self._unseen()):
             self._seen = event["sequence"]
             data = event["data"] or {}
-            if data.get("code") == "step.completed":
+            is_step = data.get("code") == "step.completed"
+            if is_step:
                 self._figures = (
                     f"loss {data['train_loss']:.3f}  {data['tokens_per_second']:.0f} tokens/s"
                 )
-            else:
+            if not (is_step and self._console.is_terminal):  # where the bar cannot be seen
                 self._console.print(f"{event['level']:<5} {event['message']}", highlight=False)
         return self._figures
 

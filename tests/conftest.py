@@ -1,0 +1,214 @@
+"""Real servers for every test that needs one: Postgres and Valkey, embedded, started once; and a toy model."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+import migrations
+from castalia.child import Child, Life
+from castalia.embedded.postgres import PostgresServer
+from castalia.embedded.valkey import ValkeyServer
+from castalia.guard import Guard
+from castalia.ports import free_port
+from core.store.blobs import Blob, PostgresBlobs
+from core.store.database import Database
+from core.store.files import add_file, set_prepared
+from core.store.keys import create_key, new_secret, project_named
+
+START_LIMIT_S = 60
+TEMPLATE = "castalia_template"
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def guard() -> Iterator[Guard]:
+    """Ends the servers even if the test run is killed."""
+    guard = Guard()
+    yield guard
+    guard.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(guard, tmp_path_factory) -> Iterator[str]:
+    """A server whose database TEMPLATE has the newest schema."""
+    server = PostgresServer(tmp_path_factory.mktemp("postgres"), free_port())
+    server.prepare()
+    with _running(server.child(), guard, server.data_dir.parent):
+        _execute(server.url, f"create database {TEMPLATE}")
+        database = Database(_on(server.url, TEMPLATE))
+        migrations.upgrade(database.engine)
+        database.close()
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def broker_url(guard, tmp_path_factory) -> Iterator[str]:
+    server = ValkeyServer(tmp_path_factory.mktemp("valkey"), free_port())
+    server.prepare()
+    with _running(server.child(), guard, server.data_dir.parent):
+        yield server.url
+
+
+@pytest.fixture
+def empty_database_url(postgres_url) -> str:
+    """A database without any table."""
+    return _new_database(postgres_url, "template0")
+
+
+@pytest.fixture
+def database_url(postgres_url) -> str:
+    """A database of this test's own, with the schema and no rows."""
+    return _new_database(postgres_url, TEMPLATE)
+
+
+@pytest.fixture
+def database(database_url) -> Iterator[Database]:
+    database = Database(database_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def project(database) -> str:
+    """The id of a project."""
+    with database.begin() as session:
+        return project_named(session, "default").id
+
+
+@pytest.fixture
+def secret(database) -> str:
+    """A key that opens `project`."""
+    secret = new_secret()
+    with database.begin() as session:
+        create_key(session, project_named(session, "default"), "test", secret)
+    return secret
+
+
+@pytest.fixture
+def blobs(database) -> PostgresBlobs:
+    return PostgresBlobs(database, piece_bytes=1024)
+
+
+@pytest.fixture
+def training_file(database, blobs, project):
+    """Makes a training file with this content, checked already unless told otherwise."""
+
+    def make(content: bytes = b"{}\n", *, prepared: bool = True) -> str:
+        blob: Blob = blobs.write([content])
+        with database.begin() as session:
+            row = add_file(session, project, filename="t.jsonl", purpose="fine-tune", blob=blob)
+            if prepared:
+                set_prepared(session, row.id, ok=True, details=None, report={})
+        return row.id
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def toy_model(toy_models_dir) -> Path:
+    """The folder of a Llama of two layers that reads bytes."""
+    return toy_models_dir / "toy"
+
+
+@pytest.fixture(scope="session")
+def toy_models_dir(tmp_path_factory) -> Path:
+    """A folder of base models; it holds `toy`."""
+    folder: Path = tmp_path_factory.mktemp("models")
+    _save_toy_model(folder / "toy")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chat_lines() -> Callable[[int], bytes]:
+    """Makes this many rows of a chat file; no two alike, each of 30 to 50 of the toy model's tokens."""
+
+    def row(number: int) -> bytes:
+        question, answer = f"{number} {'x' * (number % 7)}?", "ab" * (1 + number % 5)
+        turns = [("user", question), ("assistant", answer)]
+        messages = [{"role": role, "content": content} for role, content in turns]
+        return json.dumps({"messages": messages}).encode() + b"\n"
+
+    return lambda count: b"".join(map(row, range(count)))
+
+
+class _running:  # noqa: N801 - a context manager
+    def __init__(self, child: Child, guard: Guard, logs: Path) -> None:
+        self._child = child
+        self._life = Life(child, logs / f"{child.name}.log", guard)
+
+    def __enter__(self) -> None:
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self._child.ready():
+            assert time.monotonic() < deadline, self._life.last_lines(10)
+            time.sleep(0.05)
+
+    def __exit__(self, *_: object) -> None:
+        self._life.ask_to_stop()
+        deadline = time.monotonic() + self._child.stop_grace_s
+        while self._life.end() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self._life.bury()
+
+
+def _new_database(url: str, template: str) -> str:
+    name = f"test_{next(_numbers)}"
+    _execute(url, f"create database {name} template {template}")
+    return _on(url, name)
+
+
+def _execute(url: str, statement: str) -> None:
+    plain = url.replace("postgresql+psycopg://", "postgresql://", 1)
+    with psycopg.connect(plain, autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def _on(url: str, name: str) -> str:
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
+
+
+TOY_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def _save_toy_model(folder: Path) -> None:
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = ["<|im_start|>", "<|im_end|>", *alphabet]
+    bytes_ = Tokenizer(models.BPE(vocab={word: id for id, word in enumerate(words)}, merges=[]))
+    bytes_.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytes_.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bytes_,
+        eos_token="<|im_end|>",
+        pad_token="<|im_end|>",
+        additional_special_tokens=["<|im_start|>"],
+    )
+    tokenizer.chat_template = TOY_TEMPLATE
+    tokenizer.save_pretrained(folder)
+    config = LlamaConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=len(words),
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=1,
+        pad_token_id=1,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(folder)

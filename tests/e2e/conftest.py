@@ -1,0 +1,133 @@
+"""`castalia up` as a user starts it, with the toy model, and a stock `openai` client."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from castalia.ports import free_port
+
+START_LIMIT_S = 90
+STOP_LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running `castalia up`."""
+
+    process: subprocess.Popen
+    data: Path
+    port: int
+    output: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def key(self) -> str:
+        return (self.data / "secrets" / "api_key").read_text().strip()
+
+    @property
+    def client(self) -> OpenAI:
+        return OpenAI(base_url=f"{self.url}/v1", api_key=self.key)
+
+    def wait_until_up(self) -> None:
+        """Until the last of its children has said that it is ready."""
+        wait_for(lambda: re.search(r"^janitor +ready", self.output.read_text(), re.M), self)
+        assert httpx.get(f"{self.url}/readyz").json()["status"] == "ok"
+
+    def child_pid(self, *words: str) -> int | None:
+        """The process of the service on whose command line all the words stand."""
+        for line in _processes():
+            pid, _, command = line.strip().partition(" ")
+            if all(word in command for word in (*words, "castalia")) and self._ours(int(pid)):
+                return int(pid)
+        return None
+
+    def _ours(self, pid: int) -> bool:
+        try:
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+        return str(self.data / "runs").encode() in environ
+
+
+@pytest.fixture(scope="session")
+def start_up(toy_models_dir, tmp_path_factory) -> Iterator[Callable[..., Service]]:
+    """Starts `castalia up` in a folder of its own; all are stopped at the end."""
+    started: list[Service] = []
+
+    def start(*, wait: bool = True, **env: str) -> Service:
+        folder = tmp_path_factory.mktemp("up")
+        port, output = free_port(), folder / "output"
+        command = [sys.executable, "-m", "castalia", "up", f"--data={folder / 'data'}"]
+        command += [f"--port={port}", f"--models={toy_models_dir}"]
+        with output.open("w") as out:
+            process = subprocess.Popen(
+                command, stdout=out, stderr=out, env={**os.environ, "OMP_NUM_THREADS": "1", **env}
+            )
+        service = Service(process, folder / "data", port, output)
+        started.append(service)
+        if wait:
+            service.wait_until_up()
+        return service
+
+    yield start
+    for service in started:
+        if service.process.poll() is None:
+            service.process.send_signal(signal.SIGINT)
+            service.process.wait(STOP_LIMIT_S)
+
+
+@pytest.fixture(scope="session")
+def service(start_up) -> Service:
+    """One running service for the tests that leave it as it was."""
+    return start_up()
+
+
+@pytest.fixture
+def client(service) -> Iterator[OpenAI]:
+    with service.client as client:
+        yield client
+
+
+@pytest.fixture
+def rows_file(chat_lines, tmp_path):
+    """Makes a file of this many chat rows."""
+
+    def make(count: int, name: str = "rows.jsonl") -> Path:
+        path = tmp_path / name
+        path.write_bytes(chat_lines(count))
+        return path
+
+    return make
+
+
+def wait_for(condition: Callable[[], object], service: Service, limit_s: float = START_LIMIT_S):
+    """The first true value of `condition`."""
+    deadline = time.monotonic() + limit_s
+    while not (value := condition()):
+        assert service.process.poll() is None, service.output.read_text()
+        assert time.monotonic() < deadline, service.output.read_text()
+        time.sleep(0.1)
+    return value
+
+
+def _processes() -> list[str]:
+    listed = subprocess.run(["ps", "-eo", "pid=,args="], check=True, capture_output=True, text=True)
+    return listed.stdout.splitlines()
+
+
+@pytest.fixture(name="wait_for", scope="session")
+def give_wait_for() -> Callable[..., object]:
+    return wait_for
