@@ -43,6 +43,9 @@ fix: $(INSTALLED) ## Let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+bench: $(INSTALLED) ## Measure what can be measured in a minute
+	$(BIN)/python -m benchmarks.artifacts
+
 docs: $(INSTALLED) ## Write the pages that are made from code
 	$(BIN)/python scripts/write_spec_docs.py
 
@@ -51,4 +54,4 @@ figures: $(INSTALLED) ## Print the lengths of files and functions
 
 check: test ## The whole gate
 
-.PHONY: help install demo test fast up lint types fix docs figures check
+.PHONY: help install demo test fast up lint types fix bench docs figures check

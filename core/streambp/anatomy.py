@@ -12,7 +12,7 @@ from core.streambp.errors import UnsupportedModelError
 
 
 def causal_lm(model: nn.Module) -> PreTrainedModel:
-    """The transformers model itself, out of a wrapper that has `get_base_model` (adapters)."""
+    """Find the transformers model itself, out of a wrapper that has `get_base_model` (adapters)."""
     unwrap = getattr(model, "get_base_model", None)
     inner = unwrap() if callable(unwrap) else model
     if not isinstance(inner, PreTrainedModel):
@@ -23,11 +23,14 @@ def causal_lm(model: nn.Module) -> PreTrainedModel:
 
 
 def decoder_of(model: PreTrainedModel) -> nn.Module:
-    """The model below the head; refuses encoders, encoder-decoders and bare decoders."""
+    """Find the model below the head; refuse encoders, encoder-decoders and bare decoders."""
     name = type(model).__name__
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModelError("model", name, "it is an encoder-decoder: give a decoder")
     decoder = model.get_decoder()
+    if decoder is model:  # a prefix that names no module: take the model inside the model
+        inner = (child for child in model.children() if isinstance(child, PreTrainedModel))
+        decoder = next(inner, model)
     if decoder is model or model.get_output_embeddings() is None:
         raise UnsupportedModelError(
             "model", name, "no head was found: looked for get_decoder() and output embeddings"
@@ -39,8 +42,8 @@ def decoder_of(model: PreTrainedModel) -> nn.Module:
 
 
 def decoder_layers(model: PreTrainedModel, decoder: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Names and modules of the decoder layers, in order."""
-    unsplit = set(model._no_split_modules or ())
+    """Find the decoder layers, in order, with their names."""
+    unsplit = set(model._no_split_modules or ())  # noqa: SLF001  transformers' own list of layers
     for path, module in decoder.named_modules():
         if not isinstance(module, nn.ModuleList) or not len(module):
             continue

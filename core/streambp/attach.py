@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +64,7 @@ class Attachment:
         self._undo.run()
         causal_lm(self.model).__dict__.pop(_ATTRIBUTE, None)
 
-    def __enter__(self) -> "Attachment":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -105,7 +105,7 @@ def attach(model: nn.Module, *, chunk_tokens: int) -> Attachment:
 
 
 def attachment_of(model: nn.Module) -> Attachment:
-    """The attachment of an attached model; AttachmentError where it is not attached."""
+    """Find the attachment of a model; AttachmentError where it is not attached."""
     found = causal_lm(model).__dict__.get(_ATTRIBUTE)
     if found is None:
         raise AttachmentError("model", type(model).__name__, "call attach(model, ...) first")
@@ -123,7 +123,7 @@ class Undo:
         self._done.append((module, name, module.__dict__.get(name, _MISSING)))
         module.__dict__[name] = value
 
-    def __enter__(self) -> "Undo":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -148,7 +148,7 @@ def _name_our_attention(decoder: nn.Module, undo: Undo) -> None:
             continue
         if id(config) not in copies:
             ours = copies[id(config)] = copy.deepcopy(config)
-            ours._attn_implementation = IMPLEMENTATION
+            ours._attn_implementation = IMPLEMENTATION  # noqa: SLF001  has no public setter
             ours.use_cache = False
         undo.set(module, "config", copies[id(config)])
 
@@ -170,10 +170,12 @@ def _tried(causal: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module])
     undo = Undo()
     records = [RecordedForward(layer.forward) for layer in layers]
     probes = [ProbingForward(x, r, _PROBE_CHUNK) for x, r in zip(layers, records, strict=True)]
-    with torch.no_grad(), _evaluating(causal), undo:
+    # With gradients on, so that a layer shows which of its inputs carry any.
+    with torch.enable_grad(), _evaluating(causal), undo:
         for layer, record in zip(layers, records, strict=True):
             undo.set(layer, "forward", record)
-        head = known_head(causal, decoder, ids)
+        with torch.no_grad():
+            head = known_head(causal, decoder, ids)
         _name_our_attention(decoder, undo)
         for layer, probe in zip(layers, probes, strict=True):
             undo.set(layer, "forward", probe)
@@ -181,7 +183,9 @@ def _tried(causal: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module])
         # the model keeps its own attention and masks, and every layer is checkpointed.
         choked = _failure(decoder, ids)
         choked = choked or next((p.whole for p in probes if p.streamed and p.whole), "")
-    reasons = (p.streamed or (choked and f"the model needs its own masks: {choked}") for p in probes)
+    reasons = (
+        p.streamed or (choked and f"the model needs its own masks: {choked}") for p in probes
+    )
     return _Trial(head, tuple(reasons))
 
 
@@ -195,7 +199,7 @@ def _failure(decoder: nn.Module, ids_BT: Tensor) -> str:
 
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout, and with every module's own mode put back afterwards."""
+    """Run without dropout, and with every module's own mode put back afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

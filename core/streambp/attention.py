@@ -9,6 +9,7 @@ Legend: B rows, H query heads, G key heads, C chunk, S earlier keys, K head widt
 """
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from transformers import AttentionInterface
 
 from core.streambp.errors import LayerCallError
-from core.streambp.flash import FlashChunk
+from core.streambp.flash import FlashChunk, FlashPlan
 from core.streambp.kernels import Kernel, flash_kernel
 from core.streambp.keys import HeldKeys, as_autocast
 from core.streambp.layout import Piece
@@ -59,7 +60,7 @@ def stream_attention(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention (B, C, H, K) of one chunk; the signature is that of transformers' interface."""
+    """Attend from one chunk: (B, C, H, K), and no attention weights."""
     view = attention_mask
     if isinstance(view, Rule):  # a layer that is not streamed sees the whole row as one chunk
         view = ChunkView(view, 0, query.shape[2])
@@ -73,13 +74,12 @@ def stream_attention(
         kwargs["dropout"] = dropout
         if scaling is not None:
             kwargs["scaling"] = scaling
-        return _family_attention(module, view, (query, key, value), kwargs), None
+        eager = _family_eager(module, kwargs)
+        return _family_attention(view, (query, key, value), eager), None
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    earlier = view.earlier or (None, None)
-    out = FlashChunk.apply(
-        query, key, value, *earlier, view.pieces, view.start, view.first, scale, kernel
-    )
-    return out.transpose(1, 2), None
+    plan = FlashPlan(kernel, scale, view.pieces, view.start, view.first)
+    out = FlashChunk.apply(plan, query, key, value, *(view.earlier or (None, None)))
+    return out.transpose(1, 2).contiguous(), None
 
 
 def _kernel(
@@ -99,43 +99,39 @@ def _kernel(
 _HARMLESS = {"position_ids", "cache_position"}  # tensors that no attention function computes with
 
 
-def _family_attention(
-    module: torch.nn.Module, view: ChunkView, qkv: tuple[Tensor, ...], kwargs: dict[str, Any]
-) -> Tensor:
-    eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-    if eager is None:
-        raise LayerCallError(
-            "attention", type(module).__name__, "its family has no eager attention to fall back on"
-        )
+Eager = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # q, k, v and an additive mask
+
+
+def _family_attention(view: ChunkView, qkv: tuple[Tensor, ...], eager: Eager) -> Tensor:
     # Pieces cover the chunk row by row and, within a row, in the order of its tokens.
     rows: dict[int, list[Tensor]] = {}
     for piece in view.pieces:
-        out = _family_piece(eager, module, view, piece, qkv, kwargs)
-        rows.setdefault(piece.first_row, []).append(out)
+        rows.setdefault(piece.first_row, []).append(_family_piece(view, piece, qkv, eager))
     return torch.cat([torch.cat(parts, dim=1) for parts in rows.values()], dim=0)
 
 
-def _family_piece(
-    eager: Any,
-    module: torch.nn.Module,
-    view: ChunkView,
-    piece: Piece,
-    qkv: tuple[Tensor, ...],
-    kwargs: dict[str, Any],
-) -> Tensor:
+def _family_piece(view: ChunkView, piece: Piece, qkv: tuple[Tensor, ...], eager: Eager) -> Tensor:
     own = (piece.rows, slice(None), slice(piece.start - view.start, piece.stop - view.start))
     query, key, value = (x[own] for x in qkv)
     if view.earlier is not None:
         spans = [slice(s.start - view.first, s.stop - view.first) for s in piece.earlier]
         key, value = (
             torch.cat([*(past[piece.rows, :, span].to(x.dtype) for span in spans), x], dim=2)
-            for past, x in zip(view.earlier, (key, value))
+            for past, x in zip(view.earlier, (key, value), strict=True)
         )
-    allowed = view.rule.mask(piece, query.device)
-    hidden = torch.finfo(query.dtype).min
-    mask = torch.zeros(allowed.shape, dtype=query.dtype, device=query.device)
-    mask = mask.masked_fill(~allowed, hidden)
-    return eager(module, query, key, value, mask, **kwargs)[0]
+    hidden = ~view.rule.mask(piece, query.device)
+    mask = torch.zeros(hidden.shape, dtype=query.dtype, device=query.device)
+    return eager(query, key, value, mask.masked_fill(hidden, torch.finfo(query.dtype).min))
+
+
+def _family_eager(module: torch.nn.Module, kwargs: dict[str, Any]) -> Eager:
+    """Find the function that the family's own modelling file attends with."""
+    eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    if eager is None:
+        raise LayerCallError(
+            "attention", type(module).__name__, "its family has no eager attention to fall back on"
+        )
+    return lambda *tensors: eager(module, *tensors, **kwargs)[0]
 
 
 AttentionInterface.register(IMPLEMENTATION, stream_attention)

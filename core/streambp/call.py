@@ -8,14 +8,14 @@ Legend: B rows, T tokens, C tokens of a chunk, D width.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from core.streambp.attention import ChunkView
-from core.streambp.errors import LayerCallError
+from core.streambp.errors import AttachmentError, LayerCallError
 from core.streambp.keys import ChunkCache
 from core.streambp.visibility import Rule
 
@@ -24,7 +24,7 @@ _TOKEN_AXIS = {"position_ids": -1, "cache_position": -1, "position_embeddings": 
 
 
 def cache_argument(forward: Callable[..., Any]) -> str | None:
-    """The parameter of `forward` that takes a cache: by its annotation, else by a known name."""
+    """Find the parameter of `forward` that takes a cache: by annotation, else by a known name."""
     parameters = inspect.signature(forward).parameters
     for name, parameter in parameters.items():
         if "Cache" in str(parameter.annotation):
@@ -41,7 +41,8 @@ class LayerCall:
     rule: Rule
     tokens: int
     kwargs: dict[str, Any]
-    extras: int | None = field(default=None)  # outputs after the first, where it returns a tuple
+    extras: int | None = None  # outputs after the first, where the layer returns a tuple
+    attached: Callable[[], bool] = lambda: True  # whether the layer is still ours
 
     @staticmethod
     def bind(
@@ -49,12 +50,12 @@ class LayerCall:
     ) -> tuple["LayerCall", Tensor]:
         """Split a call into what stays the same for every chunk, and hidden_BTD."""
         names = list(inspect.signature(forward).parameters)
-        given = {**dict(zip(names, args)), **kwargs}
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
         hidden_BTD = given.pop(names[0])
         rule = given.pop("attention_mask", None)
         if not isinstance(rule, Rule):
             raise LayerCallError(
-                "attention_mask", type(rule).__name__, "an attached model makes its own: pass none"
+                "attention_mask", type(rule).__name__, "a layer that is given no rule cannot stream"
             )
         rule.layout.check_covers(*hidden_BTD.shape[:2])
         cache_name = cache_argument(forward)
@@ -67,7 +68,7 @@ class LayerCall:
         return LayerCall(forward, cache_name, rule, hidden_BTD.shape[1], given), hidden_BTD
 
     def run(self, hidden_BCD: Tensor, view: ChunkView, cache: ChunkCache) -> Tensor:
-        """The layer's output for one chunk."""
+        """Run the layer on one chunk."""
         carried = {self.cache_name: cache, "attention_mask": view}
         out = self.forward(hidden_BCD, **carried, **self._sliced(view.start, view.stop))
         if isinstance(out, Tensor):
@@ -78,8 +79,15 @@ class LayerCall:
         return out[0]
 
     def packaged(self, out_BTD: Tensor) -> Any:
-        """The output in the shape in which the layer itself gives it."""
+        """Give the output in the shape in which the layer itself gives it."""
         return out_BTD if self.extras is None else (out_BTD, *[None] * self.extras)
+
+    def refuse_detached(self) -> None:
+        """Raise AttachmentError where the layer has been given back its own attention."""
+        if not self.attached():
+            raise AttachmentError(
+                "model", "detached", "keep it attached until the backward pass is done"
+            )
 
     def _sliced(self, start: int, stop: int) -> dict[str, Any]:
         return {
@@ -114,7 +122,7 @@ class Autocast:
 
     @staticmethod
     def current(device_type: str) -> "Autocast":
-        """What is in force now."""
+        """Note what is in force now."""
         return Autocast(
             device_type,
             torch.get_autocast_dtype(device_type),
@@ -122,7 +130,7 @@ class Autocast:
         )
 
     def __call__(self) -> torch.autocast:
-        """A context in that state, without autocast's own cache.
+        """Enter that state, without autocast's own cache.
 
         The cache would hold casts of weights made without a graph and hand them to one with.
         """

@@ -1,18 +1,12 @@
 """What can go wrong when a model is streamed. Every error tells the field, its value, the remedy.
 
-    StreamError
-    ├── ChunkLengthError      a chunk length below one
-    ├── LayoutError           a layout that does not describe the tokens it is given
-    ├── TargetError           targets that do not fit the inputs
-    ├── UnsupportedModelError a model that is no causal language model with decoder layers
-    ├── UnknownHeadError      a head that computes something this engine does not know
-    ├── AttachmentError       attached twice, or not at all
-    └── LayerCallError        a streamed layer called in a way that cannot be streamed
+All are a StreamError, a fault of the caller: ChunkLengthError, LayoutError, TargetError,
+UnsupportedModelError, UnknownHeadError, AttachmentError, LayerCallError.
 """
 
 
 class StreamError(ValueError):
-    """A fault of the caller: `field` is what was wrong, `value` what it was, `remedy` what to do."""
+    """A fault of the caller: `field` was wrong, `value` is what it was, `remedy` what to do."""
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
         super().__init__(f"{field} = {value!r}: {remedy}")

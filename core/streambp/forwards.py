@@ -19,8 +19,10 @@ class StreamedForward:
         self.layer, self.forward, self.chunk_tokens = layer, forward, chunk_tokens
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the layer in chunks."""
         refuse_gradient_checkpointing(self.layer)
         call, hidden_BTD = LayerCall.bind(self.forward, args, kwargs)
+        call.attached = lambda: self.layer.__dict__.get("forward") is self
         # Looked up now: sharding and adapters may have replaced parameters since attach.
         params = tuple(self.layer.parameters())
         out_BTD = StreamedLayer.apply(call, self.chunk_tokens, hidden_BTD, *params)
@@ -34,6 +36,7 @@ class CheckpointedForward:
         self.layer, self.forward = layer, forward
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the layer whole."""
         refuse_gradient_checkpointing(self.layer)
         if not torch.is_grad_enabled():
             return self.forward(*args, **kwargs)
@@ -49,6 +52,7 @@ class RecordedForward:
         self.out: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the layer and keep what went in and out."""
         self.hidden = args[0] if args else kwargs.get("hidden_states")
         self.out = self.forward(*args, **kwargs)
         return self.out
@@ -67,6 +71,7 @@ class ProbingForward:
         self.whole: str | None = "the decoder never called it"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Try the layer and answer with the record."""
         described = any(isinstance(x, Rule) for x in (*args, *kwargs.values()))
         self.streamed = self._difference(self.streamer, args, kwargs)
         # A layer that was given no rule in its mask's place runs as it always did.
@@ -81,11 +86,11 @@ class ProbingForward:
         want = _first(self.record.out)
         if self.record.hidden is None or out.shape != want.shape:
             return f"its output has shape {tuple(out.shape)}, whole {tuple(want.shape)}"
-        error = (out - want).double().norm().item()
+        off = (out - want).double().norm().item()
         update = (want - self.record.hidden).double().norm().item()
         noise = torch.finfo(want.dtype).eps * want.double().norm().item()
         allowed = _SHARE[want.dtype] * update + 4 * noise
-        return None if error <= allowed else f"chunks change its output by {error / update:.1e}"
+        return None if off <= allowed else f"chunks change its output by {off / update:.1e}"
 
 
 # Error allowed as a share of what the layer adds to its input. Float64 models cast to float32.

@@ -18,8 +18,8 @@ from transformers import PreTrainedModel
 
 from core.streambp.call import Autocast
 from core.streambp.errors import UnknownHeadError
+from core.streambp.inner import GradientSums, shares_of
 from core.streambp.keys import summing_dtype
-from core.streambp.layer import GradientSums
 from core.streambp.layout import chunks
 
 
@@ -32,7 +32,7 @@ class Head:
     cap: float | None
 
     def logits(self, hidden_CD: Tensor) -> Tensor:
-        """z_CV in the dtype of the model."""
+        """Make z_CV, in the dtype of the model."""
         logits_CV = self.output(hidden_CD)
         if self.scale != 1.0:
             logits_CV = logits_CV * self.scale
@@ -42,7 +42,7 @@ class Head:
 
 
 def known_head(model: PreTrainedModel, decoder: nn.Module, ids_BT: Tensor) -> Head:
-    """The head that the configuration speaks of; UnknownHeadError where the model's differs.
+    """Find the head that the configuration speaks of; UnknownHeadError where the model's differs.
 
     Runs the model once on `ids_BT`, with its decoder's answer replaced by large random hidden
     states, so that a soft cap shows.
@@ -70,11 +70,11 @@ _SINGLE = torch.float32.itemsize
 def _family_logits(
     model: PreTrainedModel, decoder: nn.Module, ids_BT: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Hidden states and what the family's own forward makes of them."""
+    """Make hidden states, and take what the family's own forward makes of them."""
     generator = torch.Generator().manual_seed(0)
     shown: list[Tensor] = []
 
-    def replace(module: nn.Module, args: Any, output: Any) -> Any:
+    def replace(_module: nn.Module, _args: Any, output: Any) -> Any:
         known = output.last_hidden_state
         drawn = torch.randn(known.shape, generator=generator, dtype=torch.float64) * 20
         output.last_hidden_state = drawn.to(known.device, known.dtype)
@@ -102,6 +102,7 @@ class HeadLogps(torch.autograd.Function):
         hidden_MD: Tensor,
         *params: Tensor,
     ) -> Tensor:
+        """Walk the scored tokens and keep no logits."""
         ctx.head, ctx.bounds = head, chunks(len(places_N), chunk_tokens)
         ctx.autocast = Autocast.current(hidden_MD.device.type)
         ctx.save_for_backward(places_N, targets_N, hidden_MD, *params)
@@ -114,10 +115,11 @@ class HeadLogps(torch.autograd.Function):
         return logp_N
 
     @staticmethod
-    def backward(ctx: Any, grad_N: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_N: Tensor) -> tuple[Any, ...]:
+        """Walk them again with a graph over one chunk's logits."""
         places_N, targets_N, hidden_MD, *params = ctx.saved_tensors
         deeper, *needed = ctx.needs_input_grad[4:]
-        wanted = [p for p, need in zip(params, needed) if need]
+        wanted = [p for p, need in zip(params, needed, strict=True) if need]
         hidden_grad = torch.zeros_like(hidden_MD) if deeper else None
         sums = GradientSums(wanted)
         for start, stop in ctx.bounds:
@@ -127,9 +129,11 @@ class HeadLogps(torch.autograd.Function):
                 z_CV = ctx.head.logits(hidden_CD)
             dz_CV = _logit_grad(z_CV.detach(), targets_N[start:stop], grad_N[start:stop])
             inputs = [*([hidden_CD] if deeper else []), *wanted]
-            shares = list(torch.autograd.grad(z_CV, inputs, dz_CV, allow_unused=True))
+            shares = shares_of([z_CV], inputs, [dz_CV])
             if hidden_grad is not None:
-                hidden_grad[place_C] = shares.pop(0)
+                share = shares.pop(0)
+                assert share is not None, "logits depend on hidden states"
+                hidden_grad[place_C] = share
             sums.add(shares)
         grads = iter(sums.totals())
         return None, None, None, None, hidden_grad, *(next(grads) if n else None for n in needed)

@@ -14,29 +14,26 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+# ruff: noqa: SLF001  these operators are private to torch, and this is the one place that calls them
 _aten = torch.ops.aten
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 
 
-class Kernel(Protocol):
-    """Attention of equal numbers of query and key heads; `causal` needs as many keys as queries."""
+Inputs = tuple[Tensor, Tensor, Tensor]  # q_BHQD, k_BHKD, v_BHKD: as many key heads as query heads
+Attended = tuple[Tensor, Tensor]  # out_BHQD and lse_BHQ, the log-sum-exp of the scores
 
-    def forward(
-        self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKD: Tensor, causal: bool, scale: float
-    ) -> tuple[Tensor, Tensor]:
-        """Output (B, H, Q, D) and log-sum-exp of the scores (B, H, Q)."""
+
+class Kernel(Protocol):
+    """Attention, whole or `causal`; causal needs as many keys as queries."""
+
+    def forward(self, qkv: Inputs, *, causal: bool, scale: float) -> Attended:
+        """Attend."""
         ...
 
     def backward(
-        self,
-        grad_BHQD: Tensor,
-        inputs: tuple[Tensor, Tensor, Tensor],
-        out_BHQD: Tensor,
-        lse_BHQ: Tensor,
-        causal: bool,
-        scale: float,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of q, k, v. With the *merged* out and lse it is this part's exact share."""
+        self, grad_BHQD: Tensor, qkv: Inputs, attended: Attended, *, causal: bool, scale: float
+    ) -> Inputs:
+        """Gradients of q, k, v; with the *merged* out and lse they are this part's exact share."""
         ...
 
 
@@ -44,12 +41,16 @@ class Kernel(Protocol):
 class CpuFlash:
     """The flash kernel of torch's CPU build."""
 
-    def forward(self, q, k, v, causal, scale):  # type: ignore[no-untyped-def]
-        return _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)
+    def forward(self, qkv: Inputs, *, causal: bool, scale: float) -> Attended:
+        """As Kernel.forward."""
+        return _aten._scaled_dot_product_flash_attention_for_cpu(*qkv, 0.0, causal, scale=scale)
 
-    def backward(self, grad, inputs, out, lse, causal, scale):  # type: ignore[no-untyped-def]
+    def backward(
+        self, grad_BHQD: Tensor, qkv: Inputs, attended: Attended, *, causal: bool, scale: float
+    ) -> Inputs:
+        """As Kernel.backward."""
         return _aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            grad, *inputs, out, lse, 0.0, causal, scale=scale
+            grad_BHQD, *qkv, *attended, 0.0, causal, scale=scale
         )
 
 
@@ -57,42 +58,53 @@ class CpuFlash:
 class CudaFlash:
     """The flash kernel of torch's CUDA build: half precision."""
 
-    def forward(self, q, k, v, causal, scale):  # type: ignore[no-untyped-def]
-        out = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
-        return out[0], out[1]
+    def forward(self, qkv: Inputs, *, causal: bool, scale: float) -> Attended:
+        """As Kernel.forward."""
+        out, lse, *_ = _aten._scaled_dot_product_flash_attention(
+            *qkv, 0.0, causal, False, scale=scale
+        )
+        return out, lse
 
-    def backward(self, grad, inputs, out, lse, causal, scale):  # type: ignore[no-untyped-def]
-        q, k, _ = inputs
-        seed = torch.zeros(2, dtype=torch.uint64, device=q.device)  # unused: there is no dropout
+    def backward(
+        self, grad_BHQD: Tensor, qkv: Inputs, attended: Attended, *, causal: bool, scale: float
+    ) -> Inputs:
+        """As Kernel.backward."""
+        queries, keys = qkv[0].shape[2], qkv[1].shape[2]
+        seed = torch.zeros(2, dtype=torch.uint64, device=grad_BHQD.device)  # there is no dropout
         return _aten._scaled_dot_product_flash_attention_backward(
-            grad, *inputs, out, lse, None, None, q.shape[2], k.shape[2], 0.0, causal, seed, seed,
+            grad_BHQD, *qkv, *attended, None, None, queries, keys, 0.0, causal, seed, seed,
             scale=scale,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class CudaEfficient:
-    """The memory-efficient kernel of torch's CUDA build: also float32. It pads lse to 32 queries."""
+    """The memory-efficient kernel of torch's CUDA build: also float32. It pads lse to 32."""
 
-    def forward(self, q, k, v, causal, scale):  # type: ignore[no-untyped-def]
-        out = _aten._scaled_dot_product_efficient_attention(
-            q, k, v, None, True, 0.0, causal, scale=scale
+    def forward(self, qkv: Inputs, *, causal: bool, scale: float) -> Attended:
+        """As Kernel.forward."""
+        out, lse, *_ = _aten._scaled_dot_product_efficient_attention(
+            *qkv, None, True, 0.0, causal, scale=scale
         )
-        return out[0], out[1][..., : q.shape[2]]
+        return out, lse[..., : out.shape[2]]
 
-    def backward(self, grad, inputs, out, lse, causal, scale):  # type: ignore[no-untyped-def]
+    def backward(
+        self, grad_BHQD: Tensor, qkv: Inputs, attended: Attended, *, causal: bool, scale: float
+    ) -> Inputs:
+        """As Kernel.backward."""
+        out, lse = attended
         padded = torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
-        seed = torch.zeros((), dtype=torch.int64, device=lse.device)  # unused: there is no dropout
-        grads = _aten._scaled_dot_product_efficient_attention_backward(
-            grad, *inputs, None, out, padded, seed, seed, 0.0, [True, True, True, False], causal,
+        seed = torch.zeros((), dtype=torch.int64, device=lse.device)  # there is no dropout
+        dq, dk, dv, _ = _aten._scaled_dot_product_efficient_attention_backward(
+            grad_BHQD, *qkv, None, out, padded, seed, seed, 0.0, [True, True, True, False], causal,
             scale=scale,
         )  # fmt: skip
-        return grads[:3]
+        return dq, dk, dv
 
 
 @cache
 def flash_kernel(device_type: str, dtype: torch.dtype, width: int) -> Kernel | None:
-    """The first kernel that agrees with plain attention for heads of `width`, or None."""
+    """Find the first kernel that agrees with plain attention for heads of `width`, or None."""
     candidates: tuple[Kernel, ...] = ()
     if device_type == "cpu":
         candidates = (CpuFlash(),)
@@ -105,29 +117,27 @@ def flash_kernel(device_type: str, dtype: torch.dtype, width: int) -> Kernel | N
 
 
 def _agrees(kernel: Kernel, device_type: str, dtype: torch.dtype, width: int) -> bool:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(4, 1, 2, 5, width, generator=generator, dtype=torch.float64)
+    q, k, v, grad = drawn.to(device_type, dtype).unbind(0)
     try:
-        return all(_largest_error(kernel, device_type, dtype, width, causal) <= _TOLERANCE[dtype]
-                   for causal in (True, False))  # fmt: skip
+        errors = [_error(kernel, grad, (q, k, v), causal=causal) for causal in (True, False)]
     except (RuntimeError, NotImplementedError, AttributeError):  # no such kernel in this build
         return False
+    return all(error <= _TOLERANCE[dtype] for error in errors)
 
 
-def _largest_error(
-    kernel: Kernel, device_type: str, dtype: torch.dtype, width: int, causal: bool
-) -> float:
-    generator = torch.Generator().manual_seed(0)
-    shape = (4, 1, 2, 5, width)
-    drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
-    q, k, v, grad = drawn.to(device_type, dtype).unbind(0)
-    exact = [x.double().requires_grad_() for x in (q, k, v)]
-    with torch.enable_grad(), torch.autocast(device_type, enabled=False):
+def _error(kernel: Kernel, grad_BHQD: Tensor, qkv: Inputs, *, causal: bool) -> float:
+    exact = [x.detach().double().requires_grad_() for x in qkv]
+    with torch.enable_grad(), torch.autocast(grad_BHQD.device.type, enabled=False):
         scores = exact[0] @ exact[1].mT * 0.5
         if causal:
             scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), float("-inf"))
-        want = scores.softmax(-1) @ exact[2]
-        wanted = [want, scores.logsumexp(-1), *torch.autograd.grad(want, exact, grad.double())]
+        out = scores.softmax(-1) @ exact[2]
+        want = [out, scores.logsumexp(-1), *torch.autograd.grad(out, exact, grad_BHQD.double())]
     with torch.no_grad():
-        out, lse = kernel.forward(q, k, v, causal, 0.5)
-        got = [out, lse, *kernel.backward(grad, (q, k, v), out, lse, causal, 0.5)]
-    errors = [(a.double() - b).abs().max() for a, b in zip(got, wanted)]
+        attended = kernel.forward(qkv, causal=causal, scale=0.5)
+        grads = kernel.backward(grad_BHQD, qkv, attended, causal=causal, scale=0.5)
+    got = [*attended, *grads]
+    errors = [(a.double() - b).abs().max() for a, b in zip(got, want, strict=True)]
     return torch.stack(errors).max().item()  # a NaN survives this maximum, and then disagrees

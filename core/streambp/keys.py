@@ -19,14 +19,14 @@ class KeysCaught(Exception):
 class ChunkCache:
     """Stands where a layer expects its cache, for one run over one chunk."""
 
-    def __init__(self, start: int, stop_after_update: bool = False) -> None:
+    def __init__(self, start: int, *, stop_after_update: bool = False) -> None:
         self.start = start
         self.key: Tensor | None = None
         self.value: Tensor | None = None
         self._stop = stop_after_update
 
     def update(
-        self, key_BHCK: Tensor, value_BHCK: Tensor, layer_idx: int, *args: object, **kwargs: object
+        self, key_BHCK: Tensor, value_BHCK: Tensor, layer_idx: int, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
         """Keep this chunk's keys and values and give them back as they are."""
         if self.key is not None:
@@ -36,12 +36,12 @@ class ChunkCache:
             raise KeysCaught
         return key_BHCK, value_BHCK
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Tokens before this chunk."""
+    def get_seq_length(self, _layer_idx: int = 0) -> int:
+        """Count the tokens before this chunk."""
         return self.start
 
     def caught(self) -> tuple[Tensor, Tensor]:
-        """What `update` was given; LayerCallError where the layer never called it."""
+        """Give what `update` was given; LayerCallError where the layer never called it."""
         if self.key is None or self.value is None:
             raise LayerCallError("layer", None, "it took a cache and never updated it")
         return self.key, self.value
@@ -63,11 +63,11 @@ class HeldKeys:
                 x.new_empty(*x.shape[:2], self.tokens, x.shape[3]) for x in pair
             )
         assert self._keys is not None
-        for held, x in zip(self._keys, pair):
+        for held, x in zip(self._keys, pair, strict=True):
             held[:, :, start : start + x.shape[2]] = x
 
     def read(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Views of keys and values `start:stop`."""
+        """View keys and values `start:stop`."""
         assert self._keys is not None, "read before any chunk was written"
         key, value = self._keys
         return key[:, :, start:stop], value[:, :, start:stop]
@@ -80,12 +80,12 @@ class HeldKeys:
                 torch.zeros_like(x, dtype=summing_dtype(x.dtype)) for x in self._keys
             )
         assert self._grads is not None
-        for held, x in zip(self._grads, (key_grad, value_grad)):
+        for held, x in zip(self._grads, (key_grad, value_grad), strict=True):
             if x is not None:
                 held[:, :, start : start + x.shape[2]] += x
 
     def grads(self, start: int, stop: int) -> tuple[Tensor, Tensor] | None:
-        """The gradients of keys and values `start:stop`; None where no chunk sent any."""
+        """View the gradients of keys and values `start:stop`; None where no chunk sent any."""
         if self._grads is None or start >= self.tokens:
             return None
         key, value = self._grads
@@ -102,4 +102,4 @@ def as_autocast(x: Tensor) -> Tensor:
 
 def summing_dtype(dtype: torch.dtype) -> torch.dtype:
     """Long sums of half-precision gradients are taken in float32."""
-    return torch.float32 if dtype.itemsize < 4 else dtype
+    return torch.float32 if dtype.itemsize < torch.float32.itemsize else dtype

@@ -11,7 +11,6 @@ is the chunk's whole share (arXiv 2506.03077, section 3). No graph ever spans tw
 Legend: B rows, T tokens, C tokens of a chunk, D width.
 """
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +19,8 @@ from torch import Tensor
 
 from core.streambp.attention import ChunkView
 from core.streambp.call import Autocast, LayerCall
-from core.streambp.keys import ChunkCache, HeldKeys, KeysCaught, summing_dtype
+from core.streambp.inner import GradientSums, shares_of
+from core.streambp.keys import ChunkCache, HeldKeys, KeysCaught
 from core.streambp.layout import chunks
 from core.streambp.randomness import RandomState, changed, random_state, replayed
 
@@ -32,6 +32,7 @@ class StreamedLayer(torch.autograd.Function):
     def forward(
         ctx: Any, call: LayerCall, chunk_tokens: int, hidden_BTD: Tensor, *params: Tensor
     ) -> Tensor:
+        """Walk first chunk to last; keep the input and the random states."""
         ctx.call, ctx.bounds = call, chunks(call.tokens, chunk_tokens)
         ctx.autocast = Autocast.current(hidden_BTD.device.type)
         with ctx.autocast():
@@ -40,11 +41,13 @@ class StreamedLayer(torch.autograd.Function):
         return out_BTD
 
     @staticmethod
-    def backward(ctx: Any, grad_BTD: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_BTD: Tensor) -> tuple[Any, ...]:
+        """Walk last chunk to first."""
+        ctx.call.refuse_detached()
         hidden_BTD, *params = ctx.saved_tensors
         needed = ctx.needs_input_grad[2:]
-        wanted = [p for p, need in zip(params, needed[1:]) if need]
-        walk = ReverseWalk(ctx, hidden_BTD, grad_BTD, wanted, needed[0])
+        wanted = [p for p, need in zip(params, needed[1:], strict=True) if need]
+        walk = ReverseWalk(ctx, hidden_BTD, grad_BTD, wanted, deeper=needed[0])
         with ctx.autocast():
             walk.recompute_keys()
             for index in reversed(range(len(ctx.bounds))):
@@ -56,7 +59,7 @@ class StreamedLayer(torch.autograd.Function):
 def walk_forward(
     call: LayerCall, bounds: list[tuple[int, int]], hidden_BTD: Tensor
 ) -> tuple[Tensor, list[RandomState | None]]:
-    """The layer's output, and for each chunk that drew at random the state it drew from."""
+    """Give the layer's output, and for each chunk that drew at random the state it drew from."""
     out_BTD: Tensor | None = None
     states: list[RandomState | None] = []
     held = HeldKeys(bounds[-1][0])
@@ -79,7 +82,7 @@ class ReverseWalk:
     """The backward pass of one layer: held keys, sums of parameter gradients, hidden gradient."""
 
     def __init__(
-        self, ctx: Any, hidden_BTD: Tensor, grad_BTD: Tensor, wanted: list[Tensor], deeper: bool
+        self, ctx: Any, hidden_BTD: Tensor, grad_BTD: Tensor, wanted: list[Tensor], *, deeper: bool
     ) -> None:
         self.call: LayerCall = ctx.call
         self.bounds: list[tuple[int, int]] = ctx.bounds
@@ -91,7 +94,7 @@ class ReverseWalk:
 
     def recompute_keys(self) -> None:
         """Keys and values of all chunks but the last; each run ends where they are known."""
-        for (start, stop), state in zip(self.bounds[:-1], self.random):
+        for (start, stop), state in zip(self.bounds[:-1], self.random[:-1], strict=True):
             cache = ChunkCache(start, stop_after_update=True)
             view = ChunkView(self.call.rule, start, stop)
             with torch.no_grad(), replayed(state, self.hidden.device):
@@ -110,7 +113,7 @@ class ReverseWalk:
             out_BCD = self.call.run(hidden_BCD, view, cache)
         outs, grads = self._outputs(start, stop, out_BCD, cache)
         inputs = [*([hidden_BCD] if deeper else []), *self.wanted, *earlier]
-        shares = list(torch.autograd.grad(outs, inputs, grads, allow_unused=True))
+        shares = shares_of(outs, inputs, grads)
         if self.hidden_grad is not None:
             share = shares.pop(0)
             self.hidden_grad[:, start:stop] = 0 if share is None else share
@@ -124,32 +127,6 @@ class ReverseWalk:
         pairs = [(out_BCD, self.grad[:, start:stop])]
         sent = self.held.grads(start, stop)
         if sent is not None:
-            pairs += [(x, g.to(x.dtype)) for x, g in zip(cache.caught(), sent)]
+            pairs += [(x, g.to(x.dtype)) for x, g in zip(cache.caught(), sent, strict=True)]
         pairs = [pair for pair in pairs if pair[0].requires_grad]
         return [out for out, _ in pairs], [grad for _, grad in pairs]
-
-
-class GradientSums:
-    """Sums of parameter gradients over chunks, in float32 where the parameters are narrower."""
-
-    def __init__(self, params: list[Tensor]) -> None:
-        self.params = params
-        self._sums: list[Tensor | None] = [None] * len(params)
-        self._ours = [False] * len(params)  # autograd may give one tensor to two parameters
-
-    def add(self, shares: Iterable[Tensor | None]) -> None:
-        """Add one chunk's gradients; None is a parameter that the chunk did not use."""
-        for index, share in enumerate(shares):
-            if share is None:
-                continue
-            total = self._sums[index]
-            if total is None:
-                self._sums[index] = share.to(summing_dtype(share.dtype))
-            elif self._ours[index]:
-                total += share
-            else:
-                self._sums[index], self._ours[index] = total + share, True
-
-    def totals(self) -> list[Tensor | None]:
-        """The sums in the dtypes of the parameters."""
-        return [None if s is None else s.to(p.dtype) for s, p in zip(self._sums, self.params)]

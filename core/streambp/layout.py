@@ -2,8 +2,8 @@
 
 A chunk is cut into *pieces*: queries that share what they may see. A piece sees its own causal
 square and whole spans of earlier keys. Packed documents are pieces whose span starts at their
-document; sliding windows narrow the spans; a shared prefix will be a second span. Padding on the
-right needs no mask in a causal model: it belongs to the last document of its row, and is not scored.
+document; sliding windows narrow the spans; a shared prefix would be one span more. Padding on the
+right needs no mask in a causal model: it belongs to its row's last document, and is not scored.
 
 Legend: B rows, T tokens of a row.
 """
@@ -28,7 +28,7 @@ class Span:
     position: int
 
     def within(self, window: int | None, query_position: int) -> "Span":
-        """The keys that a query at `query_position` may see through `window` (None: all)."""
+        """Keep the keys that a query at `query_position` may see through `window` (None: all)."""
         if window is None:
             return self
         skip = query_position - window + 1 - self.position
@@ -38,7 +38,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Queries `start:stop` of rows `first_row:last_row`, which see `earlier` spans and their square.
+    """Queries `start:stop` of rows `first_row:last_row`; they see `earlier` and their own square.
 
     `position` is the position of the first query. All indices count tokens of the whole row.
     """
@@ -52,7 +52,7 @@ class Piece:
 
     @property
     def rows(self) -> slice:
-        """The rows of the batch that this piece is about."""
+        """Index the rows of the batch that this piece is about."""
         return slice(self.first_row, self.last_row)
 
 
@@ -88,7 +88,7 @@ class Layout:
 
     @property
     def is_plain(self) -> bool:
-        """True where every row is one document, so that no boundary has to be kept."""
+        """Say whether every row is one document: no boundary has to be kept."""
         return all(len(starts) == 1 for starts in self.starts)
 
     def check_covers(self, rows: int, tokens: int) -> None:
@@ -101,7 +101,7 @@ class Layout:
             )
 
     def position_ids(self) -> Tensor:
-        """Positions within the document, int64 of shape (B, T), on the CPU."""
+        """Count positions within the document, int64 of shape (B, T), on the CPU."""
         index_T = torch.arange(self.tokens)
         rows = []
         for starts in self.starts:
@@ -121,14 +121,13 @@ class Layout:
     def _row(self, row: int, start: int, stop: int) -> list[Piece]:
         starts = self.starts[row]
         first = bisect_right(starts, start) - 1
-        bounds = [(s, e) for s, e in zip(starts[first:], (*starts[first + 1 :], self.tokens))]
-        return [
-            _piece(row, row + 1, s, max(s, start), min(e, stop)) for s, e in bounds if s < stop
-        ]
+        ends = (*starts[first + 1 :], self.tokens)
+        bounds = zip(starts[first:], ends, strict=True)
+        return [_piece(row, row + 1, s, max(s, start), min(e, stop)) for s, e in bounds if s < stop]
 
 
 def chunks(tokens: int, length: int) -> list[tuple[int, int]]:
-    """Half-open bounds of the chunks of at most `length` that cover `tokens`, in order."""
+    """Cut into chunks of at most `length`, as half-open bounds that cover `tokens`, in order."""
     return [(start, min(start + length, tokens)) for start in range(0, tokens, length)]
 
 

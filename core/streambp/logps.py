@@ -47,7 +47,7 @@ def token_logps(
 
 def check_batch(input_ids_BT: Tensor, target_ids_BT: Tensor, layout: Layout) -> None:
     """Raise LayoutError or TargetError unless the three describe one batch."""
-    if input_ids_BT.ndim != 2:
+    if input_ids_BT.ndim != 2:  # noqa: PLR2004
         raise TargetError("input_ids", tuple(input_ids_BT.shape), "give rows x tokens")
     if input_ids_BT.shape != target_ids_BT.shape:
         raise TargetError(

@@ -25,7 +25,7 @@ def token_logps(
     rows = []
     with _eager(model):
         for row, starts in enumerate(layout.starts):
-            bounds = zip(starts, (*starts[1:], layout.real[row]))
+            bounds = zip(starts, (*starts[1:], layout.real[row]), strict=True)
             parts = [
                 _document(model, input_ids_BT[row, s:e], target_ids_BT[row, s:e]) for s, e in bounds
             ]
@@ -45,9 +45,9 @@ def _document(model: PreTrainedModel, ids_T: Tensor, targets_T: Tensor) -> Tenso
 
 @contextmanager
 def _eager(model: PreTrainedModel) -> Iterator[None]:
-    before = model.config._attn_implementation
-    model.config._attn_implementation = "eager"
+    before = model.config._attn_implementation  # noqa: SLF001  has no public setter
+    model.config._attn_implementation = "eager"  # noqa: SLF001
     try:
         yield
     finally:
-        model.config._attn_implementation = before
+        model.config._attn_implementation = before  # noqa: SLF001

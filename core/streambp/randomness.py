@@ -14,16 +14,16 @@ RandomState = tuple[Tensor, Tensor | None]
 
 
 def random_state(device: torch.device) -> RandomState:
-    """The generators of the CPU and, where `device` is one, of that accelerator."""
+    """Read the generators of the CPU and, where `device` is one, of that accelerator."""
     if device.type == "cpu":
         return torch.get_rng_state(), None
     return torch.get_rng_state(), torch.get_device_module(device).get_rng_state(device)
 
 
 def changed(before: RandomState, device: torch.device) -> bool:
-    """Whether anything was drawn since `before` was taken."""
-    now = random_state(device)
-    return any(a is not None and not torch.equal(a, b) for a, b in zip(before, now))
+    """Say whether anything was drawn since `before` was taken."""
+    pairs = zip(before, random_state(device), strict=True)
+    return any(a is not None and b is not None and not torch.equal(a, b) for a, b in pairs)
 
 
 @contextmanager

@@ -22,7 +22,9 @@ from core.streambp.layout import Layout, Piece
 
 IMPLEMENTATION = "streambp"  # the name under which transformers finds our attention and our masks
 
-MaskFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+_ROWS_BY_TOKENS = 2
+
+MaskFunction = Callable[..., Any]  # of indices (row, head, query, key): may it be seen?
 
 # Set around one call of a model, and per thread: the only road for a value through a family's own
 # forward to the function that makes its masks.
@@ -42,11 +44,11 @@ class Rule:
     causal: bool
 
     def pieces(self, start: int, stop: int) -> tuple[Piece, ...]:
-        """The pieces of a chunk, their earlier spans no wider than the window."""
+        """Cut a chunk into pieces, their earlier spans no wider than the window."""
         return self.layout.pieces(start, stop, self.window)
 
     def mask(self, piece: Piece, device: torch.device) -> Tensor:
-        """Booleans (rows, 1, queries, keys) of one piece; keys: earlier spans, then its own."""
+        """Spell one piece out as booleans (rows, 1, queries, keys): earlier spans, then its own."""
         own = torch.arange(piece.stop - piece.start, device=device) + piece.position
         earlier = [
             torch.arange(span.stop - span.start, device=device) + span.position
@@ -70,7 +72,8 @@ def layout_in_force(layout: Layout) -> Iterator[None]:
         _layout.reset(token)
 
 
-def describe_mask(
+def describe_mask(  # noqa: PLR0913  the signature is transformers'
+    *,
     batch_size: int,
     q_length: int,
     kv_length: int,
@@ -80,14 +83,14 @@ def describe_mask(
     use_vmap: bool = False,
     allow_is_causal_skip: bool = True,
     device: torch.device | str = "cpu",
-    **unused: Any,
+    **_: Any,
 ) -> Rule:
     """Answer transformers' request for a mask with the rule that the mask would spell out."""
     if q_length != kv_length:
         raise LayerCallError("cache", kv_length, "pass use_cache=False: keys must be the queries'")
     if attention_mask is not None:
         _check_padded_right(attention_mask)
-    _check_causal(mask_function, batch_size, q_length, torch.device(device), use_vmap)
+    _check_causal(mask_function, batch_size, q_length, torch.device(device), overlaid=use_vmap)
     layout = _layout.get() or Layout.causal([q_length] * batch_size, q_length)
     # A window as long as the row is no window, unless transformers put more into the function.
     whole = local_size is not None and local_size >= q_length and allow_is_causal_skip
@@ -97,7 +100,7 @@ def describe_mask(
 
 def _check_padded_right(attention_mask: Tensor) -> None:
     mask = attention_mask.bool()
-    if mask.ndim != 2 or bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+    if mask.ndim != _ROWS_BY_TOKENS or bool((mask[:, 1:] & ~mask[:, :-1]).any()):
         raise LayerCallError(
             "attention_mask",
             tuple(attention_mask.shape),
@@ -106,7 +109,7 @@ def _check_padded_right(attention_mask: Tensor) -> None:
 
 
 def _check_causal(
-    allows: MaskFunction, rows: int, tokens: int, device: torch.device, overlaid: bool
+    allows: MaskFunction, rows: int, tokens: int, device: torch.device, *, overlaid: bool
 ) -> None:
     row = torch.arange(rows, device=device)[:, None]
     index = torch.arange(tokens, device=device)

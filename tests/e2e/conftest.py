@@ -67,19 +67,19 @@ def start_up(toy_models_dir, tmp_path_factory) -> Iterator[Callable[..., Service
     """Starts `castalia up` in a folder of its own; all are stopped at the end."""
     started: list[Service] = []
 
-    def start(*, wait: bool = True, **env: str) -> Service:
+    def start(data: Path | None = None, **env: str) -> Service:
         folder = tmp_path_factory.mktemp("up")
+        data = data or folder / "data"
         port, output = free_port(), folder / "output"
-        command = [sys.executable, "-m", "castalia", "up", f"--data={folder / 'data'}"]
+        command = [sys.executable, "-m", "castalia", "up", f"--data={data}"]
         command += [f"--port={port}", f"--models={toy_models_dir}"]
         with output.open("w") as out:
             process = subprocess.Popen(
                 command, stdout=out, stderr=out, env={**os.environ, "OMP_NUM_THREADS": "1", **env}
             )
-        service = Service(process, folder / "data", port, output)
+        service = Service(process, data, port, output)
         started.append(service)
-        if wait:
-            service.wait_until_up()
+        service.wait_until_up()
         return service
 
     yield start

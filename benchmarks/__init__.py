@@ -1,0 +1,1 @@
+"""Measurements, each a module that prints a table and, with `--json`, one JSON object."""
