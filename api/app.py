@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 
@@ -13,7 +14,7 @@ from api.settings import ApiSettings
 from api.views.error import ErrorView
 
 PREFIX = "/v1"
-ERRORS = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorView, "description": "What was sent cannot be carried out."},
     401: {"model": ErrorView, "description": "No valid key."},
     404: {"model": ErrorView, "description": "No such thing in this project."},
@@ -24,11 +25,11 @@ ERRORS = {
 
 def create_app(settings: ApiSettings | None = None) -> FastAPI:
     """The application for these settings, or for those of the environment."""
-    settings = settings or ApiSettings()  # type: ignore[call-arg]  # filled from the environment
+    settings = settings or ApiSettings()
     service = Service.open(settings)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         service.database.close()
 
@@ -42,10 +43,13 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
     app.state.service = service
     install_error_handlers(app)
     for room in (files, jobs, models, trainer):
-        app.include_router(room.router, prefix=PREFIX, responses={**ERRORS})
+        app.include_router(room.router, prefix=PREFIX, responses=ERRORS)
     app.include_router(health.router)
     app.add_middleware(
-        BodyLimit, json_bytes=settings.max_body_bytes, upload_bytes=settings.max_upload_bytes
+        BodyLimit,
+        json_bytes=settings.max_body_bytes,
+        upload_bytes=settings.max_upload_bytes,
+        upload_path=f"{PREFIX}/files",
     )
     app.add_middleware(Stamp)
     return app

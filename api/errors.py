@@ -7,11 +7,13 @@ A 409 always says ``x-should-retry: false``, because the client would silently t
 """
 
 import logging
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -27,8 +29,8 @@ CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "request_too
 DATABASE_RETRY_S = 2
 
 
-class ApiError(Exception):
-    """An answer that is an error."""
+class ApiError(HTTPException):
+    """An answer that is an error; an HTTPException, since FastAPI lets those out of reading a body."""
 
     def __init__(
         self,
@@ -41,14 +43,12 @@ class ApiError(Exception):
         details: list[dict[str, Any]] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        self.status = status
         self.message = message
         self.code = code
         self.param = param
         self.hint = hint
         self.details = details
-        self.headers = headers or {}
-        super().__init__(message)
+        super().__init__(status, message, headers)
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -82,10 +82,6 @@ def install_error_handlers(app: FastAPI) -> None:
     def _(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=400)  # nobody reads it; what was sent is thrown away
 
-    @app.exception_handler(Exception)
-    def _(request: Request, error: Exception) -> Response:
-        return envelope(ApiError(500, "the server failed to answer", code="internal_error"))
-
     for down in DatabaseDown:
 
         @app.exception_handler(down)
@@ -97,17 +93,22 @@ def install_error_handlers(app: FastAPI) -> None:
 def refusal(problems: list[Problem]) -> ApiError:
     """A 400 about the first problem, with all of them in ``details``."""
     first = problems[0]
-    message = f"Invalid '{first.path}': {first.message}" if first.path else first.message
+    place = f"'{first.path}'" if first.path else "body"
+    message = f"Invalid {place}: {first.message}"
     details = [{"param": p.path, "message": p.message, "code": p.code} for p in problems]
     return ApiError(400, message, code=first.code, param=first.path or None, details=details)
 
 
 def envelope(error: ApiError) -> JSONResponse:
     """The answer that carries ``error``."""
-    default = "invalid_request_error" if error.status < 500 else "server_error"
+    default = (
+        "invalid_request_error"
+        if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
+        else "server_error"
+    )
     body: dict[str, Any] = {
         "message": error.message,
-        "type": TYPE_OF_STATUS.get(error.status, default),
+        "type": TYPE_OF_STATUS.get(error.status_code, default),
         "param": error.param,
         "code": error.code,
     }
@@ -115,10 +116,15 @@ def envelope(error: ApiError) -> JSONResponse:
         body["hint"] = error.hint
     if error.details is not None:
         body["details"] = error.details
-    headers = dict(error.headers)
-    if error.status == 409:
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.CONFLICT:
         headers["x-should-retry"] = "false"
-    return JSONResponse({"error": body}, error.status, headers)
+    return JSONResponse({"error": body}, error.status_code, headers)
+
+
+def server_failure() -> ApiError:
+    """A 500: the fault is ours."""
+    return ApiError(500, "the server failed to answer", code="internal_error")
 
 
 def _invalid_request(error: RequestValidationError) -> ApiError:
@@ -133,7 +139,12 @@ def _invalid_request(error: RequestValidationError) -> ApiError:
     for fault in faults:
         fault["loc"] = fault["loc"][1:]
     parameters = {fault["loc"][0]: fault["input"] for fault in faults if fault["loc"]}
-    return refusal(problems_of(faults, error.body if in_body else parameters))
+    return refusal(problems_of(faults, _document(error.body) if in_body else parameters))
+
+
+def _document(body: Any) -> Any:
+    """What was sent, as faults can be looked up in it: JSON as it is, a form as its fields."""
+    return dict(body) if isinstance(body, FormData) else body or {}
 
 
 def _param_of(error: NotFound) -> str:

@@ -9,13 +9,16 @@ from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import ApiError, envelope
+from api.errors import ApiError, envelope, server_failure
 from core.store.ids import new_id
 
 log = logging.getLogger("api.access")
 
 REQUESTS = Counter("castalia_http_requests", "Answers given.", ["method", "route", "status"])
-SECONDS = Histogram("castalia_http_request_seconds", "Time until the first byte.", ["method", "route"])
+SECONDS = Histogram(
+    "castalia_http_request_seconds", "Time until the first byte.", ["method", "route"]
+)
+METHODS = ("DELETE", "GET", "HEAD", "POST")
 API_VERSION = "2020-10-01"
 MULTIPART_OVERHEAD_BYTES = 64 * 1024
 
@@ -31,8 +34,11 @@ class Stamp:
             return await self._app(scope, receive, send)
         request_id = new_id("req_")
         began = time.monotonic()
+        answered = False
 
         async def stamped(message: Message) -> None:
+            nonlocal answered
+            answered = True
             if message["type"] == "http.response.start":
                 seconds = time.monotonic() - began
                 headers = MutableHeaders(scope=message)
@@ -43,14 +49,23 @@ class Stamp:
                 _observe(scope, message["status"], seconds, request_id)
             await send(message)
 
-        return await self._app(scope, receive, stamped)
+        try:
+            await self._app(scope, receive, stamped)
+        except Exception:
+            # Answered here, inside of the stamp; the server above writes the traceback.
+            if not answered:
+                await envelope(server_failure())(scope, receive, stamped)
+            raise
 
 
 class BodyLimit:
     """Bodies beyond the limit are refused, whether they say their length or not."""
 
-    def __init__(self, app: ASGIApp, *, json_bytes: int, upload_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, json_bytes: int, upload_bytes: int, upload_path: str
+    ) -> None:
         self._app = app
+        self._upload_path = upload_path
         self._json_bytes = json_bytes
         self._upload_bytes = upload_bytes + MULTIPART_OVERHEAD_BYTES
 
@@ -58,7 +73,9 @@ class BodyLimit:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         headers = Headers(scope=scope)
-        upload = headers.get("content-type", "").startswith("multipart/form-data")
+        # Only an upload is spooled; any other body is held in memory, whatever it says it is.
+        spooled = headers.get("content-type", "").startswith("multipart/form-data")
+        upload = spooled and scope["path"] == self._upload_path
         limit = self._upload_bytes if upload else self._json_bytes
         declared = headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
@@ -89,6 +106,7 @@ def _too_large(limit: int) -> ApiError:
 def _observe(scope: Scope, status: int, seconds: float, request_id: str) -> None:
     # The route's template, not the path: a metric a job would never end.
     route = getattr(scope.get("route"), "path", "unmatched")
-    REQUESTS.labels(scope["method"], route, status).inc()
-    SECONDS.labels(scope["method"], route).observe(seconds)
+    method = scope["method"] if scope["method"] in METHODS else "OTHER"
+    REQUESTS.labels(method, route, status).inc()
+    SECONDS.labels(method, route).observe(seconds)
     log.info("%s %s %s %d %.3fs", request_id, scope["method"], scope["path"], status, seconds)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from api.errors import ApiError
 
-ONE_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+ONE_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 @dataclass(frozen=True, slots=True)

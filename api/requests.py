@@ -9,15 +9,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from api.errors import ApiError, refusal
-from core.models.catalog import Catalog, UnknownModel
+from core.models.catalog import Catalog, UnknownModel, UnreadableModel
 from core.spec.job import LARGEST_SEED, Hyperparameters, JobSpec
 from core.spec.problems import Problem
 from core.spec.trainer import TrainerSpec
 from core.spec.tree import Spec
 
 Auto = Literal["auto"]
-TagKey = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-TagValue = Annotated[str, StringConstraints(max_length=512)]
+WITHOUT_NUL = r"^[^\x00]*$"
+TagKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=WITHOUT_NUL)]
+TagValue = Annotated[str, StringConstraints(max_length=512, pattern=WITHOUT_NUL)]
 
 REFUSED_METHODS = ("dpo", "reinforcement")
 
@@ -25,9 +26,9 @@ REFUSED_METHODS = ("dpo", "reinforcement")
 class SupervisedHyperparameters(Spec):
     """OpenAI's numbers; `auto` leaves one to the recipe."""
 
-    n_epochs: Auto | Annotated[int, Field(ge=1, le=50)] = "auto"
-    batch_size: Auto | Annotated[int, Field(ge=1, le=256)] = "auto"
-    learning_rate_multiplier: Auto | Annotated[float, Field(gt=0.0, le=1e4)] = "auto"
+    n_epochs: Annotated[int, Field(ge=1, le=50)] | Auto = "auto"
+    batch_size: Annotated[int, Field(ge=1, le=256)] | Auto = "auto"
+    learning_rate_multiplier: Annotated[float, Field(gt=0.0, le=1e4)] | Auto = "auto"
 
     def chosen(self) -> dict[str, int | float]:
         """The numbers that are not `auto`."""
@@ -78,6 +79,8 @@ class CreateJob(Spec):
             facts = catalog.facts(self.model)
         except UnknownModel as error:
             raise ApiError(404, str(error), code="model_not_found", param="model") from None
+        except UnreadableModel as error:
+            raise ApiError(400, str(error), code="model_not_trainable", param="model") from None
         spec = JobSpec(
             model=self.model,
             training_file=self.training_file,
@@ -107,7 +110,9 @@ class CreateJob(Spec):
                 "method.type", f"'{self.method.type}' is not available yet; use 'supervised'"
             )
         if self.method is not None and (self.method.dpo or self.method.reinforcement):
-            raise _invalid("method", "method.type is 'supervised', so only method.supervised is read")
+            raise _invalid(
+                "method", "method.type is 'supervised', so only method.supervised is read"
+            )
         if self.integrations:
             raise _invalid(
                 "integrations", "are not supported; leave it out and read the job's events instead"
@@ -116,5 +121,3 @@ class CreateJob(Spec):
 
 def _invalid(path: str, message: str) -> ApiError:
     return refusal([Problem(path, message, "invalid_value")])
-
-

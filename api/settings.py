@@ -10,6 +10,10 @@ GIB = 2**30
 class ApiSettings(ServiceSettings):
     """Read from ``CASTALIA_*``."""
 
-    max_upload_bytes: int = Field(8 * GIB, ge=1, description="Largest file that POST /v1/files takes.")
+    max_upload_bytes: int = Field(
+        8 * GIB, ge=1, description="Largest file that POST /v1/files takes."
+    )
     max_body_bytes: int = Field(2**20, ge=1024, description="Largest JSON body.")
-    max_page: int = Field(1000, ge=1, le=10_000, description="Most items in one page of jobs or events.")
+    max_page: int = Field(
+        1000, ge=1, le=10_000, description="Most items in one page of jobs or events."
+    )

@@ -87,7 +87,7 @@ def measure(ways: dict[str, Blobs], plain: Path, mib: int, rounds: int) -> dict[
             blobs.delete(blob.id)
         note("plain_file_write", seconds_to_write(plain, mib))
         with plain.open("rb") as file:
-            note("plain_file_read", seconds_to_read(iter(lambda: file.read(4 * MIB), b"")))  # noqa: B023
+            note("plain_file_read", seconds_to_read(iter(lambda: file.read(4 * MIB), b"")))
     return best
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import httpx
 
@@ -32,13 +32,19 @@ class NoKeyError(CastaliaError):
 
 
 class Client:
-    """Requests to one service with one key. Every failure is a CastaliaError."""
+    """Requests to one service with one key. Every failure is a CastaliaError. Closed by `with`."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url = url.rstrip("/")
         self._http = httpx.Client(
             base_url=f"{self.url}/v1", timeout=TIMEOUT, headers={"Authorization": f"Bearer {key}"}
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
 
     def get(self, path: str, **params: str | int) -> Any:
         """The decoded answer of GET."""
@@ -59,7 +65,7 @@ class Client:
         """The answer of GET as a stream, already known to be no error."""
         try:
             with self._http.stream("GET", path, headers=headers) as answer:
-                if answer.is_error:
+                if not answer.is_success:
                     answer.read()
                     _refuse(answer)
                 yield answer
@@ -71,9 +77,12 @@ class Client:
             answer = self._http.request(method, path, **request)
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
-        if answer.is_error:
+        if not answer.is_success:
             _refuse(answer)
-        return answer.json()
+        try:
+            return answer.json()
+        except ValueError:
+            _refuse(answer)
 
     def _unreachable(self, error: httpx.TransportError) -> ServiceUnreachableError:
         return ServiceUnreachableError(
@@ -97,7 +106,7 @@ def open_client() -> Client:
     return Client(os.environ.get("CASTALIA_URL", DEFAULT_URL), key)
 
 
-def _refuse(answer: httpx.Response) -> None:
+def _refuse(answer: httpx.Response) -> NoReturn:
     try:
         error = answer.json()["error"]
         message, hint = error["message"], error.get("hint") or f"code {error['code']}"

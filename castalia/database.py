@@ -7,6 +7,7 @@ from castalia.errors import CastaliaError
 from castalia.settings import read_settings
 from core.store.database import Database, DatabaseDown
 from core.store.settings import ServiceSettings
+from migrations import is_current
 
 
 class DatabaseUnusableError(CastaliaError):
@@ -16,17 +17,24 @@ class DatabaseUnusableError(CastaliaError):
 
 
 @contextmanager
-def open_database() -> Iterator[Database]:
-    """The database of CASTALIA_DATABASE_URL. Raises DatabaseUnusableError, also from the block."""
+def open_database(*, migrating: bool = False) -> Iterator[Database]:
+    """The database of CASTALIA_DATABASE_URL, with the schema of this version unless ``migrating``.
+
+    Raises DatabaseUnusableError, also from the block.
+    """
     url = read_settings(ServiceSettings).database_url
     try:
         database = Database(url)
     except ValueError as error:
         raise DatabaseUnusableError(str(error), "correct CASTALIA_DATABASE_URL") from None
     try:
+        if not migrating and not is_current(database.engine):
+            raise DatabaseUnusableError(
+                "the database's schema is not that of this version", "run `castalia migrate`"
+            )
         yield database
     except DatabaseDown as error:
-        reason = str(error.orig or error).strip().splitlines()[0]
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise DatabaseUnusableError(
             f"the database cannot be reached ({reason})",
             "start it, or correct CASTALIA_DATABASE_URL",

@@ -10,7 +10,6 @@ from pathlib import Path
 from castalia.client import Client, ServiceUnreachableError
 from castalia.errors import CastaliaError
 
-CHUNK_BYTES = 2**20
 TRIES_WITHOUT_PROGRESS = 5
 
 
@@ -60,7 +59,7 @@ def _append(
     with client.stream(f"/files/{file_id}/content", headers) as answer:
         goes_on = answer.status_code == 206  # noqa: PLR2004 - partial content
         with partial.open("ab" if goes_on else "wb") as file:
-            for chunk in answer.iter_bytes(CHUNK_BYTES):
+            for chunk in answer.iter_bytes():
                 file.write(chunk)
                 arrived(len(chunk))
 

@@ -20,7 +20,6 @@ from openai_client import answer, download, follow, latest_checkpoint, upload
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-
 from transformers.utils import logging as transformers_logging
 
 from castalia.demo_model import prepare_smollm2
@@ -120,7 +119,9 @@ def train(client: OpenAI, console: Console) -> tuple[FineTuningJob, list[dict[st
                 seen.append(data)
                 is_step = data["code"] == "step.completed"
                 if is_step:
-                    figures = f"loss {data['train_loss']:.3f}  {data['tokens_per_second']:.0f} tok/s"
+                    figures = (
+                        f"loss {data['train_loss']:.3f}  {data['tokens_per_second']:.0f} tok/s"
+                    )
                     bar.update(
                         task, completed=data["step"], total=data["total_steps"], figures=figures
                     )
@@ -140,7 +141,9 @@ def result_table(job: FineTuningJob, events: list[dict[str, Any]], tuned: Path) 
     table.add_column(overflow="fold")
     table.add_row("loss on held-out rows, before", f"{losses[0]:.3f}")
     table.add_row("loss on held-out rows, after", f"{losses[-1]:.3f}")
-    table.add_row("tokens seen / trained on", f"{sum(e['tokens'] for e in steps):.0f} / {job.trained_tokens}")
+    table.add_row(
+        "tokens seen / trained on", f"{sum(e['tokens'] for e in steps):.0f} / {job.trained_tokens}"
+    )
     table.add_row("peak memory of the trainer", f"{steps[-1]['peak_memory_bytes'] / MIB:.0f} MiB")
     table.add_row("time of the steps", f"{seconds:.0f} s for {len(steps)} steps")
     table.add_row("the weights", str(tuned))

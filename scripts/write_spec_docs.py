@@ -1,6 +1,6 @@
 """Write docs/spec.md from the spec's own JSON Schema, so that the page cannot say anything else.
 
-    python scripts/write_spec_docs.py            # or `make docs`
+python scripts/write_spec_docs.py            # or `make docs`
 """
 
 import json
@@ -28,12 +28,12 @@ def page() -> str:
     schema = JobSpec.model_json_schema()
     example = JobSpec(model="SmolLM2-135M-Instruct", training_file="train.jsonl")
     shown = json.dumps(example.model_dump(mode="json"), indent=2)
-    parts = [HEAD.format(example=shown), section("JobSpec", schema, schema["$defs"])]
-    parts += [section(name, node, schema["$defs"]) for name, node in schema["$defs"].items()]
+    parts = [HEAD.format(example=shown), section("JobSpec", schema)]
+    parts += [section(name, node) for name, node in schema["$defs"].items()]
     return "\n".join(parts)
 
 
-def section(name: str, node: dict[str, Any], definitions: dict[str, Any]) -> str:
+def section(name: str, node: dict[str, Any]) -> str:
     """One object: its docstring and a table of its fields."""
     rows = [row(field, facts) for field, facts in node["properties"].items()]
     table = "\n".join(["| field | type | default | |", "|---|---|---|---|", *rows])

@@ -1,4 +1,4 @@
-"""Real servers for every test that needs one: Postgres and Valkey, embedded, started once; and a toy model."""
+"""Real servers for every test that needs one, embedded and started once; and a toy model."""
 
 import json
 import time
@@ -40,6 +40,9 @@ def postgres_url(guard, tmp_path_factory) -> Iterator[str]:
     server = PostgresServer(tmp_path_factory.mktemp("postgres"), free_port())
     server.prepare()
     with _running(server.child(), guard, server.data_dir.parent):
+        # Nothing here has to survive a crash of the machine.
+        _execute(server.url, "alter system set fsync = off")
+        _execute(server.url, "select pg_reload_conf()")
         _execute(server.url, f"create database {TEMPLATE}")
         database = Database(_on(server.url, TEMPLATE))
         migrations.upgrade(database.engine)

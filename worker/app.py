@@ -10,19 +10,19 @@ from functools import cache
 # Read by Celery when it is imported: SIGTERM ends running tasks in order instead of waiting for them.
 os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
 
-from celery import Celery  # noqa: E402
+from celery import Celery
 
-from core.spec.bell import (  # noqa: E402
+from core.spec.bell import (
     BELL_SETTINGS,
     PREPARE_TASK,
     QUEUE_OF_TASK,
     RING_EXPIRES_S,
     TRAIN_TASK,
 )
-from worker.context import WorkerContext  # noqa: E402
-from worker.prepare import prepare_file  # noqa: E402
-from worker.settings import WorkerSettings  # noqa: E402
-from worker.supervise import supervise_job  # noqa: E402
+from worker.context import WorkerContext
+from worker.prepare import prepare_file
+from worker.settings import WorkerSettings
+from worker.supervise import supervise_job
 
 app = Celery("castalia")
 app.conf.update(BELL_SETTINGS)
@@ -48,16 +48,16 @@ def configure(settings: WorkerSettings) -> Celery:
 @cache
 def context() -> WorkerContext:
     """This process's own: first asked for inside a task, so after the fork."""
-    return WorkerContext.open(WorkerSettings())  # type: ignore[call-arg]  # from the environment
+    return WorkerContext.open(WorkerSettings())
 
 
-@app.task(name=TRAIN_TASK)
+@app.task(name=TRAIN_TASK)  # type: ignore[untyped-decorator]
 def train(job_id: str) -> None:
     """Somebody rang for a job."""
     supervise_job(context(), job_id)
 
 
-@app.task(name=PREPARE_TASK)
+@app.task(name=PREPARE_TASK)  # type: ignore[untyped-decorator]
 def prepare(file_id: str) -> None:
     """Somebody rang for an uploaded file."""
     for job_id in prepare_file(context(), file_id):

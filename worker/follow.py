@@ -7,22 +7,30 @@ from core.spec.run import EVENTS_FILE
 
 
 class Follower:
-    """Whole lines that were appended since the last look. ``line`` is the number of the next one."""
+    """Whole lines in the order in which they were appended. ``line`` is the number of the next one.
+
+    Lines that were looked at are read again until they are marked as taken, because a worker may be told
+    to end between the look and the write.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / EVENTS_FILE
         self._offset = 0
         self.line = 0
+        self._seen = (0, 0)
 
     def new_events(self) -> list[RunEvent]:
-        """The events of all lines that are complete by now; they count as read."""
+        """The events of all complete lines that are not taken yet."""
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
             file.seek(self._offset)
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
         events = [run_event.validate_json(line) for line in whole.splitlines()]
-        self.line += len(events)
+        self._seen = (self._offset + len(whole), self.line + len(events))
         return events
+
+    def take(self) -> None:
+        """What `new_events` returned last is dealt with."""
+        self._offset, self.line = self._seen

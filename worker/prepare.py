@@ -3,6 +3,7 @@
 import logging
 
 from core.data.check import check_rows
+from core.store.errors import NotFound
 from core.store.files import find_unprepared, set_prepared
 from core.store.jobs import jobs_waiting_for_files, settle_files
 from worker.context import WorkerContext
@@ -19,7 +20,11 @@ def prepare_file(context: WorkerContext, file_id: str) -> list[str]:
         file = find_unprepared(session, file_id)
     if file is None:
         return []
-    report = check_rows(context.blobs.read(file.blob_id))
+    try:
+        report = check_rows(context.blobs.read(file.blob_id))
+    except NotFound:
+        log.info("file %s was deleted while it was checked", file_id)
+        return []
     log.info("file %s: %s", file_id, report.summary)
     queued = []
     with context.database.begin() as session:

@@ -61,6 +61,11 @@ class Uploader:
             except DatabaseDown as error:
                 log.warning("upload failed, trying again: %s", str(error).splitlines()[0])
                 self._keeper.pause(RETRY_S)
+            except FileNotFoundError:
+                # The trainer drops old checkpoints, whole folders at once, and waits for nobody.
+                if folder.exists():
+                    raise
+                return log.info("step %d was dropped before it could be stored", saved.step)
 
     def _store(self, folder: Path, saved: Saved) -> None:
         files: list[StoredFile] = []

@@ -20,7 +20,7 @@ from worker.upload import Uploader
 class Watch:
     """The eyes on one run directory and its trainer."""
 
-    def __init__(  # noqa: PLR0913 - what an attempt is made of
+    def __init__(
         self,
         directory: Path,
         lease: Lease,
@@ -96,3 +96,4 @@ class Watch:
             if isinstance(event, Saved):
                 self._uploader.submit(self._directory, event)
         self._last = events[-1]
+        self._follower.take()

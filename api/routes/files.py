@@ -30,8 +30,11 @@ def create(
     principal: PrincipalDep,
     file: UploadFile,
     purpose: Annotated[str, Form()],
+    expires_after: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
 ) -> FileView:
     """Keep a file. A training file is then checked line by line; poll its status."""
+    if expires_after is not None:
+        raise _invalid("expires_after", "is not supported; delete the file when it is not needed")
     if purpose not in UPLOAD_PURPOSES:
         known = ", ".join(UPLOAD_PURPOSES)
         raise _invalid("purpose", f"'{purpose}' is not one of: {known}")
@@ -53,7 +56,7 @@ def create(
 
 
 @router.get("")
-def list_(  # noqa: PLR0913 - the query parameters of OpenAI's API
+def list_(
     service: ServiceDep,
     principal: PrincipalDep,
     purpose: str | None = None,
@@ -80,6 +83,10 @@ def retrieve(service: ServiceDep, principal: PrincipalDep, file_id: str) -> File
 def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> DeletedView:
     """Forget a file and its bytes. A job that has not read it yet fails and says so."""
     with service.database.begin() as session:
+        if get_file(session, principal.project_id, file_id).checkpoint_id is not None:
+            raise _invalid(
+                "file_id", f"'{file_id}' is a part of a checkpoint, which would be broken"
+            )
         blob_id = remove_file(session, principal.project_id, file_id)
         for job in jobs_waiting_for_files(session, file_id):
             settle_files(session, job)
@@ -87,10 +94,9 @@ def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> Delete
     return DeletedView(id=file_id, object="file")
 
 
-@router.api_route(
-    "/{file_id}/content", methods=["GET", "HEAD"], response_class=StreamingResponse
-)
-def content(  # noqa: PLR0913 - the headers of a ranged download
+@router.head("/{file_id}/content", include_in_schema=False)
+@router.get("/{file_id}/content", response_class=StreamingResponse)
+def content(
     service: ServiceDep,
     principal: PrincipalDep,
     request: Request,
@@ -102,6 +108,8 @@ def content(  # noqa: PLR0913 - the headers of a ranged download
     with service.database.begin() as session:
         row = get_file(session, principal.project_id, file_id)
     etag = f'"{row.sha256}"'
+    if request.method == "HEAD":
+        range_ = None  # RFC 9110, 14.2: ranges are defined for GET alone
     span = asked_span(range_, if_range, etag, row.bytes)
     headers = {
         "accept-ranges": "bytes",

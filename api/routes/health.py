@@ -2,7 +2,13 @@
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Gauge, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    CollectorRegistry,
+    Gauge,
+    generate_latest,
+)
 
 from api.service import Service, ServiceDep
 from core.store.database import DatabaseDown
@@ -30,14 +36,21 @@ def readyz(service: ServiceDep) -> JSONResponse:
 
 @router.get("/metrics", response_class=Response)
 def metrics(service: ServiceDep) -> Response:
-    """Prometheus' text format: requests, latencies, and jobs by status."""
+    """Prometheus' text format: requests, latencies and, if the database answers, jobs by status."""
     jobs = CollectorRegistry()
     gauge = Gauge("castalia_jobs", "Jobs by status.", ["status"], registry=jobs)
-    with service.database.begin() as session:
-        for status, count in count_by_status(session).items():
-            gauge.labels(status).set(count)
+    for status, count in _jobs_by_status(service).items():
+        gauge.labels(status).set(count)
     body = generate_latest(REGISTRY) + generate_latest(jobs)
     return Response(body, media_type=CONTENT_TYPE_LATEST)
+
+
+def _jobs_by_status(service: Service) -> dict[str, int]:
+    try:
+        with service.database.begin() as session:
+            return count_by_status(session)
+    except DatabaseDown:
+        return {}
 
 
 def _database_state(service: Service) -> str:

@@ -85,9 +85,7 @@ def events(
     """What happened, newest first."""
     with service.database.begin() as session:
         job = get_job(session, principal.project_id, job_id)
-        page = list_events(
-            session, job, after=after, limit=min(limit, service.settings.max_page)
-        )
+        page = list_events(session, job, after=after, limit=min(limit, service.settings.max_page))
     return list_of([EventView.of(row) for row in page.rows], page.has_more)
 
 

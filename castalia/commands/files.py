@@ -31,7 +31,8 @@ def push(
     purpose: Annotated[str, typer.Option(help="What the file is for.")] = "fine-tune",
 ) -> None:
     """Send a file; prints its id."""
-    typer.echo(push_file(open_client(), path, purpose)["id"])
+    with open_client() as client:
+        typer.echo(push_file(client, path, purpose)["id"])
 
 
 @app.command()
@@ -43,12 +44,12 @@ def pull(
     ] = False,
 ) -> None:
     """Fetch a file, or all files of a job's last checkpoint. A cut download goes on."""
-    client = open_client()
-    if source.startswith(JOB_PREFIX):
-        files = checkpoint_files(client, source, everything=everything)
-    else:
-        files = [client.get(f"/files/{source}")]
-    pull_files(client, files, out)
+    with open_client() as client:
+        if source.startswith(JOB_PREFIX):
+            files = checkpoint_files(client, source, everything=everything)
+        else:
+            files = [client.get(f"/files/{source}")]
+        pull_files(client, files, out)
     typer.echo(str(out))
 
 

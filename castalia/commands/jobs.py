@@ -30,22 +30,23 @@ def submit(
     watch_it: Annotated[bool, typer.Option("--watch", help="Follow it to its end.")] = False,
 ) -> None:
     """Create a job; prints its id. Files named by a path, relative to REQUEST, are sent first."""
-    client = open_client()
-    body = _read(request)
-    for param in FILE_PARAMS:
-        name = body.get(param)
-        if isinstance(name, str) and (request.parent / name).is_file():
-            body[param] = push_file(client, request.parent / name)["id"]
-    job = client.post("/fine_tuning/jobs", body)
-    typer.echo(job["id"])
-    if watch_it:
-        _watch(client, job["id"])
+    with open_client() as client:
+        body = _read(request)
+        for param in FILE_PARAMS:
+            name = body.get(param)
+            if isinstance(name, str) and (request.parent / name).is_file():
+                body[param] = push_file(client, request.parent / name)["id"]
+        job = client.post("/fine_tuning/jobs", body)
+        typer.echo(job["id"])
+        if watch_it:
+            _watch(client, job["id"])
 
 
 @app.command()
 def watch(job_id: Annotated[str, typer.Argument()]) -> None:
     """Follow a job: step, loss, tokens per second, time left."""
-    _watch(open_client(), job_id)
+    with open_client() as client:
+        _watch(client, job_id)
 
 
 @app.command(name="list")
@@ -53,7 +54,9 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=1000)] = LISTED,
 ) -> None:
     """List jobs, newest first."""
-    for job in open_client().get("/fine_tuning/jobs", limit=limit)["data"]:
+    with open_client() as client:
+        found = client.get("/fine_tuning/jobs", limit=limit)["data"]
+    for job in found:
         progress = job["progress"]
         steps = f"{progress['step']}/{progress['total_steps'] or '?'}"
         typer.echo(f"{job['id']}  {job['status']:<17}{steps:<12}{job['model']}")
@@ -62,7 +65,8 @@ def list_(
 @app.command()
 def cancel(job_id: Annotated[str, typer.Argument()]) -> None:
     """Stop a job: at once if it waits, after its step if it runs."""
-    job = open_client().post(f"/fine_tuning/jobs/{job_id}/cancel")
+    with open_client() as client:
+        job = client.post(f"/fine_tuning/jobs/{job_id}/cancel")
     typer.echo(f"{job['id']}  {job['phase'] or job['status']}")
 
 

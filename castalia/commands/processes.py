@@ -93,7 +93,7 @@ def migrate() -> None:
     """Bring the database's schema up to date."""
     import migrations
 
-    with open_database() as database:
+    with open_database(migrating=True) as database:
         migrations.upgrade(database.engine)
 
 

@@ -13,14 +13,23 @@ from core.spec.model import ModelFacts
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
-class UnknownModel(LookupError):
-    """No base model has this name; ``known`` lists those that there are."""
+class ModelUnusable(LookupError):
+    """A base model that cannot be trained. Its message says why."""
+
+
+class UnknownModel(ModelUnusable):
+    """No base model has this name; the message lists those that there are."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        self.name = name
-        self.known = known
         have = ", ".join(known) or "none; put a model's folder into the models folder"
         super().__init__(f"the model '{name}' does not exist; available: {have}")
+
+
+class UnreadableModel(ModelUnusable):
+    """A model's ``config.json`` does not say what must be known."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"config.json of the model '{name}' cannot be used: {reason}")
 
 
 class Catalog:
@@ -44,19 +53,27 @@ class Catalog:
         return self.folder / name
 
     def facts(self, name: str) -> ModelFacts:
-        """What a spec must know of a model. Raises UnknownModel."""
+        """What a spec must know of a model. Raises ModelUnusable."""
         return facts_of(self.path(name), name)
 
 
 def facts_of(folder: Path, name: str) -> ModelFacts:
-    """The facts in ``folder/config.json``; of a multi-part model, those of its text part."""
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    text = config.get("text_config", config)
-    architectures = config.get("architectures") or [config.get("model_type", "unknown")]
-    limits = [text[key] for key in CONTEXT_KEYS if isinstance(text.get(key), int)]
-    return ModelFacts(
-        name=name,
-        architecture=architectures[0],
-        longest_context=limits[0] if limits else None,
-        vocabulary=text["vocab_size"],
-    )
+    """The facts in ``folder/config.json``; of a multi-part model, those of its text part.
+
+    Raises UnreadableModel.
+    """
+    try:
+        config: dict[str, Any] = json.loads((folder / "config.json").read_bytes())
+        text = config.get("text_config", config)
+        architectures = config.get("architectures") or [config.get("model_type", "unknown")]
+        limits = [text[key] for key in CONTEXT_KEYS if isinstance(text.get(key), int)]
+        return ModelFacts(
+            name=name,
+            architecture=architectures[0],
+            longest_context=limits[0] if limits else None,
+            vocabulary=text["vocab_size"],
+        )
+    except KeyError as error:
+        raise UnreadableModel(name, f"{error} is missing") from error
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise UnreadableModel(name, str(error)) from error

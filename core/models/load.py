@@ -1,8 +1,10 @@
 """Weights and tokenizer of a base model: safetensors only, and no code from the model's folder is run."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -16,14 +18,23 @@ from core.spec.errors import spec_failure
 def load_model(source: str | Path, device: torch.device) -> PreTrainedModel:
     """The model in float32 on ``device``, in training mode. ``source``: a folder or a hub id.
 
-    Raises RunFailure if there are no safetensors weights, or no causal language model in it.
+    Raises RunFailure if there are no safetensors weights, not all of them, or no causal language model
+    in it.
     """
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        answer: Any = AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
         )
-    except (OSError, ValueError) as error:
-        raise _unusable(source, error) from error
+    except (OSError, ValueError, SafetensorError) as error:
+        raise _unusable(source, str(error)) from error
+    model, loaded = answer
+    if loaded["missing_keys"]:
+        # transformers would train random numbers in their place.
+        raise _unusable(source, f"no weights for {', '.join(sorted(loaded['missing_keys'])[:3])}")
     model.to(device)
     model.train()
     return model
@@ -36,15 +47,14 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerBase:
             source, trust_remote_code=False
         )
     except (OSError, ValueError) as error:
-        raise _unusable(source, error) from error
+        raise _unusable(source, str(error)) from error
     return tokenizer
 
 
-def _unusable(source: str | Path, error: Exception) -> Exception:
-    reason = str(error).splitlines()[0]
+def _unusable(source: str | Path, reason: str) -> Exception:
     return spec_failure(
         "model_not_trainable",
-        f"the model '{Path(source).name}' cannot be loaded: {reason}",
+        f"the model '{Path(source).name}' cannot be loaded: {reason.splitlines()[0]}",
         param="model",
         hint="a model is a folder with config.json, safetensors weights and tokenizer files",
     )

@@ -64,7 +64,7 @@ def bias_factor(step: int, betas: tuple[float, float]) -> float:
     return math.sqrt(1.0 - betas[1] ** step) / (1.0 - betas[0] ** step)
 
 
-def descend(  # noqa: PLR0913 - the rule's own terms, one a line
+def descend(
     weight: Tensor,  # any shape, any floating dtype; changed in place
     direction: Tensor,  # the same shape, at least float32
     *,

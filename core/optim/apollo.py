@@ -44,7 +44,7 @@ _APOLLO_OPTIONS = ("scale", "scaling", "growth_limit")
 _TINY = 1e-8  # keeps |R~| / |R| finite where a channel has no gradient
 
 
-def apollo_update(  # noqa: PLR0913, PLR0917 - the rule's own terms, one a line
+def apollo_update(  # noqa: PLR0913 - the rule's own terms, one a line
     weight_MN: Tensor,  # (M, N) or (E, M, N), any floating dtype; changed in place
     grad_MN: Tensor,  # the same shape
     proj_LR: Tensor,  # (L, R) or (E, L, R): P, compressed side first

@@ -27,7 +27,7 @@ _TABLE_BITS = 16
 class Projector(Protocol):
     """Gives P of one parameter; the tests put the recorded recipe in its place."""
 
-    def __call__(  # noqa: PLR0913 - what P is keyed by
+    def __call__(
         self,
         name: str,  # the parameter's name
         shape: Sequence[int],  # (M, N) or (E, M, N), the whole parameter's
@@ -41,7 +41,7 @@ class Projector(Protocol):
         ...
 
 
-def gaussian_projection(  # noqa: PLR0913 - what P is keyed by
+def gaussian_projection(
     name: str,
     shape: Sequence[int],
     rank: int,

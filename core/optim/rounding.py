@@ -29,7 +29,7 @@ def round_to_bfloat16(value: Tensor, *, name: str, seed: int, step: int, offset:
     return torch.where(value.isfinite(), rounded, value).to(torch.bfloat16)
 
 
-def _uniform16(  # noqa: PLR0913 - what the bits are keyed by
+def _uniform16(
     count: int, offset: int, *, name: str, seed: int, step: int, device: torch.device
 ) -> Tensor:
     """Draw int32 uniform on [0, 65536) for the elements offset ... offset + count - 1."""

@@ -10,7 +10,6 @@ from typing import Literal
 
 from core.spec.tree import Spec
 
-
 Fault = Literal["user", "platform", "capacity"]
 """Who can mend it. Only what is not the user's fault may be tried again."""
 

@@ -32,7 +32,7 @@ class Noted(Spec):
     level: Literal["info", "warn"]
     code: str
     message: str
-    data: dict[str, int | float | str] = {}
+    data: dict[str, int | float | str] = Field(default_factory=dict)
 
 
 class StepDone(Spec):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from core.spec.model import ModelFacts
 from core.spec.problems import Problem
-from core.spec.trainer import TrainerSpec
+from core.spec.trainer import LARGEST_LEARNING_RATE, TrainerSpec
 from core.spec.tree import Spec, SpecError
 
 DEFAULT_CONTEXT = 8192
@@ -20,7 +20,7 @@ LARGEST_SEED = 2_147_483_647
 class Hyperparameters(Spec):
     """The numbers that OpenAI's API also knows, under its names and within its bounds."""
 
-    n_epochs: int = Field(3, ge=1, le=50)
+    n_epochs: int = Field(3, ge=1, le=50, description="Times that every row is trained on.")
     batch_size: int = Field(8, ge=1, le=256, description="Rows in one optimizer step.")
     learning_rate_multiplier: float = Field(
         1.0, gt=0.0, le=1e4, description="Multiplies the optimizer's base learning rate."
@@ -34,10 +34,14 @@ class JobSpec(Spec):
     command line. A trainer looks for a name under ``inputs/`` beside the spec first.
     """
 
-    model: str = Field(min_length=1, max_length=512)
-    training_file: str = Field(min_length=1, max_length=4096)
-    validation_file: str | None = Field(None, min_length=1, max_length=4096)
-    seed: int = Field(0, ge=0, le=LARGEST_SEED)
+    model: str = Field(min_length=1, max_length=512, description="The base model.")
+    training_file: str = Field(min_length=1, max_length=4096, description="The rows to learn.")
+    validation_file: str | None = Field(
+        None, min_length=1, max_length=4096, description="Rows that are only measured."
+    )
+    seed: int = Field(
+        0, ge=0, le=LARGEST_SEED, description="Decides the order of rows and every projection."
+    )
     hyperparameters: Hyperparameters = Hyperparameters()
     trainer: TrainerSpec = TrainerSpec()
 
@@ -51,15 +55,21 @@ class JobSpec(Spec):
         context = trainer.context_length or min(limit or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         if limit is not None and context > limit:
             raise SpecError([_beyond_the_model(context, limit, facts.name)])
-        base = trainer.optimizer.base_learning_rate * self.hyperparameters.learning_rate_multiplier
         filled = trainer.model_copy(
             update={
                 "context_length": context,
-                "learning_rate": trainer.learning_rate or base,
+                "learning_rate": trainer.learning_rate or self._multiplied_rate(),
                 "tokens_per_pass": trainer.tokens_per_pass or context,
             }
         )
         return self.model_copy(update={"trainer": filled})
+
+    def _multiplied_rate(self) -> float:
+        multiplier = self.hyperparameters.learning_rate_multiplier
+        base = self.trainer.optimizer.base_learning_rate
+        if not 0.0 < multiplier * base <= LARGEST_LEARNING_RATE:
+            raise SpecError([_absurd_multiplier(multiplier, base)])
+        return multiplier * base
 
 
 def _beyond_the_model(context: int, limit: int, model: str) -> Problem:
@@ -68,4 +78,13 @@ def _beyond_the_model(context: int, limit: int, model: str) -> Problem:
         f"{context} is beyond the {limit} tokens that {model} was made for; "
         f"set trainer.context_length to at most {limit}",
         "context_length_exceeded",
+    )
+
+
+def _absurd_multiplier(multiplier: float, base: float) -> Problem:
+    return Problem(
+        "hyperparameters.learning_rate_multiplier",
+        f"{multiplier} times the optimizer's base rate {base} is no learning rate above 0 and "
+        f"at most {LARGEST_LEARNING_RATE}; choose a multiplier nearer to 1",
+        "invalid_value",
     )

@@ -10,9 +10,12 @@ from pydantic import Field
 
 from core.spec.tree import Spec
 
-Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
-Epsilon = Annotated[float, Field(gt=0.0, le=1.0)]
-WeightDecay = Annotated[float, Field(ge=0.0, le=1.0)]
+Beta1 = Annotated[float, Field(ge=0.0, lt=1.0, description="Decay of the first moment.")]
+Beta2 = Annotated[float, Field(ge=0.0, lt=1.0, description="Decay of the second moment.")]
+Epsilon = Annotated[float, Field(gt=0.0, le=1.0, description="Added to each denominator.")]
+WeightDecay = Annotated[
+    float, Field(ge=0.0, le=1.0, description="Decoupled: multiplied by the learning rate.")
+]
 Scale = Annotated[float, Field(gt=0.0, le=1e6)]
 Gap = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -26,8 +29,8 @@ class ApolloSpec(Spec):
     rank: int = Field(256, ge=1, le=65_536, description="Dimensions of the random space.")
     scale: Scale = Field(1.0, description="The update is multiplied by its square root.")
     update_proj_gap: Gap = Field(200, description="Steps between two projections.")
-    beta1: Beta = 0.9
-    beta2: Beta = 0.999
+    beta1: Beta1 = 0.9
+    beta2: Beta2 = 0.999
     eps: Epsilon = 1e-6
     weight_decay: WeightDecay = 0.0
     embeddings: Literal["adamw", "apollo"] = Field(
@@ -43,8 +46,8 @@ class ApolloMiniSpec(Spec):
     kind: Literal["apollo_mini"] = "apollo_mini"
     scale: Scale = Field(128.0, description="The update is multiplied by its square root.")
     update_proj_gap: Gap = Field(200, description="Steps between two projections.")
-    beta1: Beta = 0.9
-    beta2: Beta = 0.999
+    beta1: Beta1 = 0.9
+    beta2: Beta2 = 0.999
     eps: Epsilon = 1e-6
     weight_decay: WeightDecay = 0.0
     embeddings: Literal["adamw", "apollo"] = Field(
@@ -58,8 +61,8 @@ class AdamWSpec(Spec):
     base_learning_rate: ClassVar[float] = 1e-5
 
     kind: Literal["adamw"] = "adamw"
-    beta1: Beta = 0.9
-    beta2: Beta = 0.999
+    beta1: Beta1 = 0.9
+    beta2: Beta2 = 0.999
     eps: Epsilon = 1e-8
     weight_decay: WeightDecay = 0.01
 
@@ -70,8 +73,10 @@ class SgdSpec(Spec):
     base_learning_rate: ClassVar[float] = 1e-2
 
     kind: Literal["sgd"] = "sgd"
-    momentum: Beta = 0.0
-    weight_decay: WeightDecay = 0.0
+    momentum: float = Field(0.0, ge=0.0, lt=1.0, description="Decay of the summed gradients.")
+    weight_decay: float = Field(
+        0.0, ge=0.0, le=1.0, description="Times the weight, added to its gradient."
+    )
 
 
 OptimizerSpec = Annotated[

@@ -26,7 +26,7 @@ def problems_of(faults: Sequence[Any], document: Any, root: str = "") -> list[Pr
 
 
 def _problem(fault: Any, document: Any, root: str) -> Problem:
-    steps = _steps_in(document, fault["loc"])
+    steps = _steps_in(document, fault["loc"], missing=fault["type"] == "missing")
     if fault["type"] == "unknown_key":
         steps.append(fault["ctx"]["key"])
         return Problem(join_path(root, steps), fault["msg"], "unknown_parameter")
@@ -36,20 +36,26 @@ def _problem(fault: Any, document: Any, root: str) -> Problem:
     return Problem(join_path(root, steps), message, "invalid_value")
 
 
-def _steps_in(document: Any, location: Sequence[str | int]) -> list[str | int]:
-    """``location`` without the union tags: a step is kept if the document has it, or if it is last."""
+def _steps_in(document: Any, location: Sequence[str | int], *, missing: bool) -> list[str | int]:
+    """``location`` without union tags: the steps that the document has, and a missing last one."""
     steps: list[str | int] = []
     here = document
     for position, step in enumerate(location):
         last = position == len(location) - 1
-        if isinstance(here, dict) and step in here:
+        if isinstance(here, dict) and step == here.get("kind"):
+            continue
+        if _holds(here, step):
             here = here[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
-            here = here[step]
-        elif not last or not isinstance(here, dict) or step == here.get("kind"):
+        elif not (missing and last and isinstance(here, dict)):
             continue
         steps.append(step)
     return steps
+
+
+def _holds(here: Any, step: str | int) -> bool:
+    if isinstance(here, list):
+        return isinstance(step, int) and step < len(here)
+    return isinstance(here, dict) and step in here
 
 
 def join_path(root: str, steps: Sequence[str | int]) -> str:

@@ -9,6 +9,9 @@ from core.spec.tree import Spec
 WarmupRatio = Annotated[
     float, Field(ge=0.0, le=1.0, description="Share of the steps that warm up.")
 ]
+FloorRatio = Annotated[
+    float, Field(ge=0.0, le=1.0, description="Share of the learning rate that is left at the end.")
+]
 
 
 class CosineSpec(Spec):
@@ -16,7 +19,7 @@ class CosineSpec(Spec):
 
     kind: Literal["cosine"] = "cosine"
     warmup_ratio: WarmupRatio = 0.03
-    floor_ratio: float = Field(0.1, ge=0.0, le=1.0)
+    floor_ratio: FloorRatio = 0.1
 
 
 class LinearSpec(Spec):
@@ -24,7 +27,7 @@ class LinearSpec(Spec):
 
     kind: Literal["linear"] = "linear"
     warmup_ratio: WarmupRatio = 0.03
-    floor_ratio: float = Field(0.0, ge=0.0, le=1.0)
+    floor_ratio: FloorRatio = 0.0
 
 
 class ConstantSpec(Spec):

@@ -14,6 +14,7 @@ from core.spec.schedule import CosineSpec, ScheduleSpec
 from core.spec.tree import Spec
 
 LONGEST_CONTEXT = 2**24
+LARGEST_LEARNING_RATE = 10.0
 
 
 class StreamSpec(Spec):
@@ -33,7 +34,7 @@ class CheckpointSpec(Spec):
     every: int | None = Field(
         None, ge=1, le=10_000_000, description="Steps between two; null: at the end of each epoch."
     )
-    keep_last: int = Field(3, ge=1, le=1000)
+    keep_last: int = Field(3, ge=1, le=1000, description="Older ones are deleted.")
 
 
 class EvaluationSpec(Spec):
@@ -59,7 +60,10 @@ class TrainerSpec(Spec):
     )
     optimizer: OptimizerSpec = ApolloMiniSpec()
     learning_rate: float | None = Field(
-        None, gt=0.0, le=10.0, description="Absolute peak; null: the optimizer's base rate."
+        None,
+        gt=0.0,
+        le=LARGEST_LEARNING_RATE,
+        description="Absolute peak; null: the optimizer's base rate.",
     )
     schedule: ScheduleSpec = CosineSpec()
     stream: StreamSpec = StreamSpec()
@@ -72,4 +76,6 @@ class TrainerSpec(Spec):
     )
     checkpoint: CheckpointSpec = CheckpointSpec()
     evaluation: EvaluationSpec = EvaluationSpec()
-    max_steps: int | None = Field(None, ge=1, le=100_000_000)
+    max_steps: int | None = Field(
+        None, ge=1, le=100_000_000, description="Ends the job early; null: all epochs are trained."
+    )

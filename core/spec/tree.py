@@ -47,6 +47,7 @@ class Spec(BaseModel):
 
 
 def _unknown_key(key: str, known: list[str]) -> PydanticCustomError:
+    key = key.encode(errors="backslashreplace").decode()  # half a surrogate pair cannot be shown
     close = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean '{close[0]}'? " if close else ""
     return PydanticCustomError(

@@ -7,15 +7,14 @@ of session means one set of store functions.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, create_engine, make_url
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy import Engine, create_engine, exc, make_url
 from sqlalchemy.orm import Session, sessionmaker
 
 __all__ = ["Database", "DatabaseDown", "Session"]
 
 CONNECT_TIMEOUT_S = 5
-DatabaseDown = (OperationalError, InterfaceError)
-"""What SQLAlchemy raises when the server cannot be reached or went away."""
+DatabaseDown = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
+"""What SQLAlchemy raises when the server cannot be reached, went away, or has no connection left."""
 
 
 class Database:

@@ -22,7 +22,7 @@ class Page(Generic[R]):
 
 def page_of(
     session: Session,
-    query: Select[tuple[R]],
+    query: Select[R],
     id_column: InstrumentedAttribute[str],
     position: InstrumentedAttribute[int],
     *,

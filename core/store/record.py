@@ -13,7 +13,6 @@ from sqlalchemy import update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-
 from core.spec.events import (
     Evaluated,
     Failed,
@@ -33,9 +32,14 @@ from core.store.tables import AttemptRow, JobRow, MetricRow
 def record_events(
     session: Session, lease: Lease, first_line: int, events: Sequence[RunEvent]
 ) -> None:
-    """Lines ``first_line``, ``first_line`` + 1, … of the attempt's events. Raises LeaseLost."""
+    """Lines ``first_line``, ``first_line`` + 1, … of the attempt's events.
+
+    Raises LeaseLost, and ValueError if lines before ``first_line`` were never taken.
+    """
     job = held_job(session, lease)
     attempt = session.get_one(AttemptRow, (lease.job_id, lease.attempt), populate_existing=True)
+    if first_line > attempt.lines_followed:
+        raise ValueError(f"lines {attempt.lines_followed} to {first_line - 1} are missing")
     for event in events[attempt.lines_followed - first_line :]:
         _record(session, job, event)
     taken = max(attempt.lines_followed, first_line + len(events))

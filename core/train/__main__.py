@@ -7,6 +7,7 @@ written; the same command goes on from it), 15 the parent died, 16 disk, 1 anyth
 import argparse
 import errno
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -82,11 +83,11 @@ def as_failure(error: Exception) -> RunFailure:
             ),
             ExitCode.out_of_memory,
         )
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+    if _disk_is_full(error):
         return RunFailure(
             JobError(
                 code="insufficient_disk",
-                message=f"the disk is full: {error.filename}",
+                message=f"the disk is full: {error}",
                 fault="platform",
                 retryable=True,
             ),
@@ -101,6 +102,15 @@ def as_failure(error: Exception) -> RunFailure:
         ),
         ExitCode.unexpected,
     )
+
+
+def _disk_is_full(error: BaseException | None) -> bool:
+    """Told by its words: safetensors and torch wrap the system's error in one of their own."""
+    while error is not None:
+        if os.strerror(errno.ENOSPC) in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.spec.job import JobSpec
@@ -45,14 +46,20 @@ def save_checkpoint(
     partial = final.with_name(final.name + PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    (partial / SPEC_FILE).write_text(spec.model_dump_json(indent=2) + "\n")
-    torch.save(dict(state), partial / STATE_FILE)
-    manifest = Manifest(step=step, files=[_described(path, partial) for path in _files(partial)])
-    (partial / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n")
-    for path in _files(partial):
-        _sync(path)
+    try:
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        (partial / SPEC_FILE).write_text(spec.model_dump_json(indent=2) + "\n")
+        # Given a path, torch would hide why a write failed.
+        with (partial / STATE_FILE).open("wb") as file:
+            torch.save(dict(state), file)
+        manifest = Manifest(step=step, files=[_described(p, partial) for p in _files(partial)])
+        (partial / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n")
+        for path in _files(partial):
+            _sync(path)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     shutil.rmtree(final, ignore_errors=True)
     partial.rename(final)
     _sync(final.parent)
@@ -69,7 +76,10 @@ def is_whole(folder: Path) -> bool:
     """Whether every file of the manifest is there with its size and hash."""
     if folder.name.endswith(PARTIAL) or not (folder / MANIFEST_FILE).exists():
         return False
-    manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+    try:
+        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+    except ValidationError:
+        return False
     return all(
         (folder / file.path).exists() and _described(folder / file.path, folder) == file
         for file in manifest.files
@@ -82,11 +92,22 @@ def load_state(folder: Path) -> dict[str, Any]:
     return state
 
 
-def drop_old(directory: Path, keep_last: int) -> None:
-    """Remove all but the newest ``keep_last`` checkpoints of a run."""
-    folders = sorted((directory / CHECKPOINTS_FOLDER).glob("step-*"))
-    for folder in folders[:-keep_last]:
-        shutil.rmtree(folder)
+def drop_old(newest: Path, keep_last: int) -> None:
+    """Remove all checkpoints of a run but ``newest`` and the ``keep_last`` - 1 before it.
+
+    What lies beyond ``newest`` was not whole, or the run would have gone on from there.
+    """
+    folders = sorted(newest.parent.glob("step-*"))
+    visible = [folder for folder in folders if not folder.name.endswith(PARTIAL)]
+    kept = [folder for folder in visible if folder.name <= newest.name][-keep_last:]
+    for folder in folders:
+        if folder not in kept:
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    hidden = folder.with_name(folder.name.removesuffix(PARTIAL) + PARTIAL)
+    shutil.rmtree(folder.rename(hidden))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -43,7 +43,7 @@ def model_facts(source: str, name: str) -> ModelFacts:
     """The facts of the model at ``source``, asking the hub for its configuration if need be."""
     folder = Path(source)
     if not folder.is_dir():
-        from transformers.utils import cached_file  # noqa: PLC0415 - the hub is rarely asked
+        from transformers.utils.hub import cached_file  # noqa: PLC0415 - the hub is rarely asked
 
         folder = Path(str(cached_file(source, "config.json"))).parent
     return facts_of(folder, name)

@@ -1,5 +1,6 @@
 """What a run says, as lines of ``events.jsonl``: appended, flushed, and read by whoever follows."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +21,16 @@ from core.spec.run import EVENTS_FILE
 
 
 class Journal:
-    """Appends events to a run directory. ``clock`` gives unix seconds."""
+    """Appends events to a run directory. ``clock`` gives unix seconds.
+
+    Half a line, left by a run that was killed or whose disk was full, is cut off.
+    """
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
-        self._file = (directory / EVENTS_FILE).open("a", encoding="utf-8")
+        path = directory / EVENTS_FILE
+        if path.exists():
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+        self._file = path.open("a", encoding="utf-8")
         self._clock = clock
 
     def close(self) -> None:

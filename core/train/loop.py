@@ -19,7 +19,7 @@ from core.train.stop import StopRequest
 class Loop:
     """One run over ``rows`` in the order of ``steps``. ``done`` counts finished steps."""
 
-    def __init__(  # noqa: PLR0913 - what a run is made of
+    def __init__(
         self,
         spec: JobSpec,
         *,
@@ -77,7 +77,8 @@ class Loop:
         rate = learning_rate(self._spec, self.done, len(self._steps))
         self.done += 1
         metrics = self._learner.step(rows, self.done, rate)
-        _refuse_infinite(metrics, rows, self.done)
+        lines = ", ".join(str(row.line) for row in rows)
+        _refuse_infinite(metrics, f"at step {self.done} (lines {lines})", self.done - 1)
         self._trained_tokens += sum(row.targets for row in rows)
         metrics["epoch"] = self.done / self._steps_per_epoch
         metrics.update(meter.step(sum(map(len, rows))))
@@ -93,8 +94,10 @@ class Loop:
     def _evaluate(self) -> None:
         if self._validation:
             loss = self._learner.mean_loss(self._validation)
-            self._metrics["full_valid_loss"] = loss
-            self._journal.evaluated(self.done, {"full_valid_loss": loss})
+            metrics = {"full_valid_loss": loss}
+            _refuse_infinite(metrics, f"on the validation file after step {self.done}", self.done)
+            self._metrics.update(metrics)
+            self._journal.evaluated(self.done, metrics)
 
     def _save(self) -> None:
         folder = save_checkpoint(
@@ -113,7 +116,7 @@ class Loop:
         self._saved_at = self.done
         path = folder.relative_to(self._directory).as_posix()
         self._journal.saved(self.done, path, self._metrics)
-        drop_old(self._directory, self._spec.trainer.checkpoint.keep_last)
+        drop_old(folder, self._spec.trainer.checkpoint.keep_last)
 
     def _due(self, every: int | None) -> bool:
         last = self.done == len(self._steps)
@@ -124,18 +127,17 @@ class Loop:
         return -(-len(self._rows) // self._spec.hyperparameters.batch_size)
 
 
-def _refuse_infinite(metrics: dict[str, float], rows: list[Encoded], step: int) -> None:
+def _refuse_infinite(metrics: dict[str, float], where: str, last_step: int) -> None:
     broken = [name for name, value in metrics.items() if value - value != 0.0]
     if not broken:
         return
-    lines = ", ".join(str(row.line) for row in rows)
     raise RunFailure(
         JobError(
             code="loss_not_finite",
-            message=f"{' and '.join(broken)} not finite at step {step} (lines {lines})",
+            message=f"{' and '.join(broken)} not finite {where}",
             param="trainer.learning_rate",
             hint="lower the learning rate, or look at these rows; the last checkpoint is kept",
-            last_step=step - 1,
+            last_step=last_step,
         ),
         ExitCode.diverged,
     )

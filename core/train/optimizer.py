@@ -1,6 +1,6 @@
 """From the spec's words to an optimizer and a learning rate."""
 
-from typing import assert_never
+from typing import Any, assert_never
 
 import torch
 from torch import nn
@@ -62,9 +62,9 @@ def learning_rate(spec: JobSpec, step: int, total_steps: int) -> float:
 
 
 def _apollo(
-    spec: JobSpec, model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec, kind: dict[str, object]
+    spec: JobSpec, model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec, kind: dict[str, Any]
 ) -> Apollo:
-    options = {
+    options: dict[str, Any] = {
         **kind,
         "scale": chosen.scale,
         "update_proj_gap": chosen.update_proj_gap,

@@ -1,10 +1,11 @@
-"""A whole run: from a spec and a directory to a finished job. What the command line and a library call share."""
+"""A whole run, from a spec and a directory to a finished job: what command line and library share."""
 
 from pathlib import Path
 
 import torch
 
 from core.data.order import steps as ordered_steps
+from core.models.catalog import UnreadableModel
 from core.models.load import load_model, load_tokenizer
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
@@ -77,6 +78,8 @@ def _resolved(spec: JobSpec, source: str) -> JobSpec:
     except SpecError as error:
         first = error.problems[0]
         raise spec_failure(first.code, first.message, param=first.path) from error
+    except UnreadableModel as error:
+        raise spec_failure("model_not_trainable", str(error), param="model") from error
     except OSError as error:
         raise spec_failure(
             "model_not_found",

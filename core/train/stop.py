@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-from types import FrameType
 
 from core.spec.errors import ExitCode
 
@@ -16,7 +15,7 @@ class StopRequest:
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, self._ask)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
+    def _ask(self, *_: object) -> None:
         self.asked = True
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

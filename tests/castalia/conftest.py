@@ -1,14 +1,27 @@
-"""Real child processes on a clock of our own: a second of the supervisor takes 20 ms here."""
+"""Real child processes on a clock of our own, the command line, and a real service for it to speak with.
+
+A second of the supervisor takes 20 ms here.
+"""
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import uvicorn
 
+from api.app import create_app
+from api.settings import ApiSettings
+from castalia.__main__ import main
 from castalia.child import Child
+from castalia.client import Client
+from castalia.ports import free_port
 from castalia.supervisor import Supervisor
+from core.store.files import add_file
 
 PACE = 0.02
 
@@ -90,3 +103,88 @@ def give_is_running() -> Callable[[int], bool]:
 @pytest.fixture(name="wait_until")
 def give_wait_until() -> Callable[..., None]:
     return wait_until
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and the code that it ended with."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def castalia(monkeypatch, capsys, tmp_path) -> Callable[..., Said]:
+    """Runs the command line in an empty folder, with none of our variables but those given."""
+    for name in [name for name in os.environ if name.startswith("CASTALIA_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object, **variables: str) -> Said:
+        for name, value in variables.items():
+            monkeypatch.setenv(f"CASTALIA_{name}", value)
+        monkeypatch.setattr(sys, "argv", ["castalia", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Said(int(end.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+class Service:
+    """The real API over the real database, in a thread; ``url`` stays when it is started again."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        self._settings = settings
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        config = uvicorn.Config(
+            create_app(self._settings), port=self.port, log_config=None, ws="none"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run)
+        self._thread.start()
+        wait_until(lambda: self._server.started)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+
+@pytest.fixture
+def service(database_url, tmp_path) -> Iterator[Service]:
+    """It knows one base model, `toy`, of which it reads the configuration only."""
+    model = tmp_path / "models" / "toy"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text('{"vocab_size": 258, "max_position_embeddings": 512}')
+    service = Service(
+        ApiSettings(
+            database_url=database_url,
+            broker_url=f"redis://127.0.0.1:{free_port()}/0",
+            models_dir=model.parent,
+        )
+    )
+    service.start()
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def client(service, secret) -> Iterator[Client]:
+    with Client(service.url, secret) as client:
+        yield client
+
+
+@pytest.fixture
+def stored_file(database, blobs, project) -> Callable[..., str]:
+    """A file of the project with this content; its id."""
+
+    def make(content: bytes, filename: str = "result.bin") -> str:
+        blob = blobs.write([content])
+        with database.begin() as session:
+            return add_file(session, project, filename=filename, purpose="user_data", blob=blob).id
+
+    return make

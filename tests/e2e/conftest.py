@@ -43,7 +43,7 @@ class Service:
 
     def wait_until_up(self) -> None:
         """Until the last of its children has said that it is ready."""
-        wait_for(lambda: re.search(r"^janitor +ready", self.output.read_text(), re.M), self)
+        wait_for(lambda: re.search(r"^janitor +ready", self.output.read_text(), re.MULTILINE), self)
         assert httpx.get(f"{self.url}/readyz").json()["status"] == "ok"
 
     def child_pid(self, *words: str) -> int | None:

@@ -119,10 +119,10 @@ def test_every_service_runs_by_its_own_command_line(run):
     assert migrate.wait(LIMIT_S) == 0, log.read_text()
     port = free_port()
     command = [word if word != "8000" else str(port) for word in SERVICES["api"]["command"]]
-    api, log = run("api", command=command)
+    _, log = run("api", command=command)
     until(lambda: answers(f"http://127.0.0.1:{port}/readyz"), log)
     for name in ("prepare", "train"):
-        worker, log = run(name)
+        _, log = run(name)
         until(lambda log=log: " ready." in log.read_text(), log)
     janitor, log = run("janitor")
     assert janitor.poll() is None

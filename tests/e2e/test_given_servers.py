@@ -5,9 +5,7 @@ from core.store.jobs import count_by_status
 
 
 def test_a_job_runs_on_given_servers(start_up, empty_database_url, broker_url, rows_file, wait_for):
-    service = start_up(
-        CASTALIA_DATABASE_URL=empty_database_url, CASTALIA_BROKER_URL=broker_url
-    )
+    service = start_up(CASTALIA_DATABASE_URL=empty_database_url, CASTALIA_BROKER_URL=broker_url)
     assert not list((service.data / "postgres").iterdir())
     assert not list((service.data / "valkey").iterdir())
     with service.client as client:
@@ -15,9 +13,7 @@ def test_a_job_runs_on_given_servers(start_up, empty_database_url, broker_url, r
         job = client.fine_tuning.jobs.create(
             model="toy", training_file=file.id, extra_body={"trainer": {"max_steps": 1}}
         )
-        wait_for(
-            lambda: client.fine_tuning.jobs.retrieve(job.id).status == "succeeded", service
-        )
+        wait_for(lambda: client.fine_tuning.jobs.retrieve(job.id).status == "succeeded", service)
     database = Database(empty_database_url)
     with database.begin() as session:
         assert count_by_status(session)["succeeded"] == 1

@@ -11,9 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(scope="module")
 def example():
-    spec = importlib.util.spec_from_file_location(
-        "openai_client", EXAMPLES / "openai_client.py"
-    )
+    spec = importlib.util.spec_from_file_location("openai_client", EXAMPLES / "openai_client.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -39,7 +37,7 @@ def test_from_upload_to_an_answer_of_the_downloaded_model(client, example, creat
     job = create()
     messages, steps = [], []
 
-    def tell(job, news):
+    def tell(_, news):
         messages.extend(event.message for event in news)
         steps.extend(event.data["step"] for event in news if event.type == "metrics")
 

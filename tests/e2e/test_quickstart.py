@@ -8,7 +8,7 @@ README = Path(__file__).parents[2] / "README.md"
 
 
 def quickstart() -> str:
-    found = re.search(r"<!-- quickstart -->\n```sh\n(.*?)```", README.read_text(), re.S)
+    found = re.search(r"<!-- quickstart -->\n```sh\n(.*?)```", README.read_text(), re.DOTALL)
     assert found is not None
     return found[1]
 

@@ -35,7 +35,14 @@ def weights(client, job_id):
 def run_alone(tmp_path, rows, toy_model):
     spec = {**SPEC, "model": str(toy_model), "training_file": str(rows)}
     (tmp_path / "spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "core.train", tmp_path / "spec.json", "--out", tmp_path / "run"]
+    command = [
+        sys.executable,
+        "-m",
+        "core.train",
+        tmp_path / "spec.json",
+        "--out",
+        tmp_path / "run",
+    ]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=env, stderr=subprocess.DEVNULL)
     (last,) = (tmp_path / "run" / "checkpoints").glob("step-00000060")

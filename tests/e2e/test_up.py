@@ -15,7 +15,7 @@ def up(*arguments, **popen):
     return subprocess.run(command, check=False, capture_output=True, text=True, **popen)
 
 
-def test_one_ctrl_c_ends_every_child_and_the_data_stays(start_up, wait_for):
+def test_one_ctrl_c_ends_every_child_and_the_data_stays(start_up):
     service = start_up()
     pids = [service.child_pid(word) for word in ("api", "prepare", "train", "janitor")]
     assert all(pids)
@@ -31,7 +31,9 @@ def test_one_ctrl_c_ends_every_child_and_the_data_stays(start_up, wait_for):
 def test_a_child_that_is_killed_is_reported_and_started_again(service, wait_for):
     first = service.child_pid("castalia", "api")
     os.kill(first, signal.SIGKILL)
-    second = wait_for(lambda: (pid := service.child_pid("castalia", "api")) != first and pid, service)
+    second = wait_for(
+        lambda: (pid := service.child_pid("castalia", "api")) != first and pid, service
+    )
     assert second != first
     wait_for(lambda: service.output.read_text().count("api       ready") == 2, service)
     assert "crashed  SIGKILL" in service.output.read_text()

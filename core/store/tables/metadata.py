@@ -3,9 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, DateTime, MetaData, Text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, DateTime, MetaData
 from sqlalchemy.orm import DeclarativeBase
+
+from core.store.tables.text import StoredJson, StoredText
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -21,9 +22,8 @@ class Row(DeclarativeBase):
 
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map = {
-        str: Text(),
+        str: StoredText(),
         int: BigInteger(),
         datetime: DateTime(timezone=True),
-        dict[str, Any]: JSONB(),
-        list[str]: JSONB(),
+        dict[str, Any]: StoredJson(),
     }
