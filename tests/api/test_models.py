@@ -71,7 +71,7 @@ def test_a_broken_model_hides_no_other_and_cannot_be_trained(openai, models_dir,
     (broken / "config.json").write_text("{")
     try:
         assert [model.id for model in openai.models.list()] == ["free", "org/tiny", "tiny"]
-        with pytest.raises(BadRequestError, match="config.json of the model 'broken'"):
+        with pytest.raises(BadRequestError, match="of the model 'broken'"):
             openai.models.retrieve("broken")
         with pytest.raises(BadRequestError) as refused:
             openai.fine_tuning.jobs.create(model="broken", training_file=training_file())
