@@ -35,14 +35,7 @@ def follow_job(
     """
     job = client.get(f"/fine_tuning/jobs/{job_id}")
     teller = _Teller(client, job_id, console)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
+    with steps_bar(console) as bar:
         task = bar.add_task(job["status"], total=None, figures="")
         while True:
             try:
@@ -63,6 +56,18 @@ def follow_job(
             if job["status"] in TERMINAL:
                 return _ended(job)
             sleep(POLL_S)
+
+
+def steps_bar(console: Console) -> Progress:
+    """A bar of steps; each task has a field `figures`, such as loss and speed."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(),
+        console=console,
+    )
 
 
 class _Teller:

@@ -18,11 +18,11 @@ from openai import OpenAI
 from openai.types.fine_tuning import FineTuningJob, FineTuningJobEvent
 from openai_client import answer, download, follow, latest_checkpoint, upload
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from transformers.utils import logging as transformers_logging
 
 from castalia.demo_model import prepare_smollm2
+from castalia.follow import steps_bar
 from castalia.ports import free_port
 
 ROOT = Path(__file__).parent
@@ -103,14 +103,7 @@ def train(client: OpenAI, console: Console) -> tuple[FineTuningJob, list[dict[st
         extra_body={"trainer": TRAINER},
     )
     seen: list[dict[str, Any]] = []
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
+    with steps_bar(console) as bar:
         task = bar.add_task("waiting", total=None, figures="")
 
         def tell(now: FineTuningJob, news: list[FineTuningJobEvent]) -> None:

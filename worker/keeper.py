@@ -6,7 +6,6 @@ database up for a whole lease. Only a renewal that finds no row says that the jo
 
 import logging
 import threading
-from types import TracebackType
 from typing import Self
 
 from core.store.attempts import Lease, renew_lease
@@ -36,12 +35,7 @@ class LeaseKeeper:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join()
 

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from core.spec.events import Saved
@@ -36,12 +35,7 @@ class Uploader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         self._pool.shutdown(cancel_futures=error is not None)
 
     def submit(self, directory: Path, saved: Saved) -> None:

@@ -20,39 +20,34 @@ Scale = Annotated[float, Field(gt=0.0, le=1e6)]
 Gap = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class ApolloSpec(Spec):
-    """APOLLO: one scaling factor a channel, estimated in ``rank`` dimensions."""
+class LowRankSpec(Spec):
+    """What APOLLO and APOLLO-Mini share."""
 
     base_learning_rate: ClassVar[float] = 5e-5
+
+    update_proj_gap: Gap = Field(200, description="Steps between two projections.")
+    beta1: Beta1 = 0.9
+    beta2: Beta2 = 0.999
+    eps: Epsilon = 1e-6
+    weight_decay: WeightDecay = 0.0
+    embeddings: Literal["adamw", "apollo"] = Field(
+        "adamw", description="How embeddings and the output head are updated."
+    )
+
+
+class ApolloSpec(LowRankSpec):
+    """APOLLO: one scaling factor a channel, estimated in ``rank`` dimensions."""
 
     kind: Literal["apollo"] = "apollo"
     rank: int = Field(256, ge=1, le=65_536, description="Dimensions of the random space.")
     scale: Scale = Field(1.0, description="The update is multiplied by its square root.")
-    update_proj_gap: Gap = Field(200, description="Steps between two projections.")
-    beta1: Beta1 = 0.9
-    beta2: Beta2 = 0.999
-    eps: Epsilon = 1e-6
-    weight_decay: WeightDecay = 0.0
-    embeddings: Literal["adamw", "apollo"] = Field(
-        "adamw", description="How embeddings and the output head are updated."
-    )
 
 
-class ApolloMiniSpec(Spec):
+class ApolloMiniSpec(LowRankSpec):
     """APOLLO-Mini: rank 1 and one scaling factor a tensor; the state is next to nothing."""
-
-    base_learning_rate: ClassVar[float] = 5e-5
 
     kind: Literal["apollo_mini"] = "apollo_mini"
     scale: Scale = Field(128.0, description="The update is multiplied by its square root.")
-    update_proj_gap: Gap = Field(200, description="Steps between two projections.")
-    beta1: Beta1 = 0.9
-    beta2: Beta2 = 0.999
-    eps: Epsilon = 1e-6
-    weight_decay: WeightDecay = 0.0
-    embeddings: Literal["adamw", "apollo"] = Field(
-        "adamw", description="How embeddings and the output head are updated."
-    )
 
 
 class AdamWSpec(Spec):

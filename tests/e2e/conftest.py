@@ -62,9 +62,9 @@ class Service:
         return str(self.data / "runs").encode() in environ
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start_up(toy_models_dir, tmp_path_factory) -> Iterator[Callable[..., Service]]:
-    """Starts `castalia up` in a folder of its own; all are stopped at the end."""
+    """Starts `castalia up` in a folder of its own; all are stopped at the end of the module."""
     started: list[Service] = []
 
     def start(data: Path | None = None, **env: str) -> Service:
@@ -89,7 +89,7 @@ def start_up(toy_models_dir, tmp_path_factory) -> Iterator[Callable[..., Service
             service.process.wait(STOP_LIMIT_S)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(start_up) -> Service:
     """One running service for the tests that leave it as it was."""
     return start_up()

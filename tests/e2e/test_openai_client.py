@@ -19,14 +19,14 @@ def example():
 
 @pytest.fixture
 def create(client, example, rows_file):
-    def do(rows=16, **trainer):
+    def do(rows=16, epochs=2, **trainer):
         return client.fine_tuning.jobs.create(
             model="toy",
             training_file=example.upload(client, rows_file(rows)),
             validation_file=example.upload(client, rows_file(4, "valid.jsonl")),
             suffix="e2e",
             metadata={"team": "tests"},
-            method={"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 2}}},
+            method={"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": epochs}}},
             extra_body={"trainer": {"learning_rate": 3e-3, **trainer}},
         )
 
@@ -58,7 +58,7 @@ def test_from_upload_to_an_answer_of_the_downloaded_model(client, example, creat
 
 
 def test_a_running_job_is_cancelled_after_its_step(client, example, create):
-    job = create(rows=64, checkpoint={"every": 1})
+    job = create(rows=64, epochs=50)
 
     def tell(job, news):
         if any(event.type == "metrics" and event.data["step"] == 1 for event in news):
