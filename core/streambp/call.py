@@ -14,12 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.streambp.attention import ChunkView
 from core.streambp.errors import AttachmentError, LayerCallError
-from core.streambp.keys import ChunkCache
+from core.streambp.keys import ChunkCache, HeldKeys
+from core.streambp.view import ChunkView, Tape
 from core.streambp.visibility import Rule
 
 _CACHE_NAMES = ("past_key_values", "past_key_value", "cache", "layer_past")
+_ROWS_BY_TOKENS = 2
 _TOKEN_AXIS = {"position_ids": -1, "cache_position": -1, "position_embeddings": -2}
 
 
@@ -38,10 +39,11 @@ class LayerCall:
 
     forward: Callable[..., Any]
     cache_name: str
-    rule: Rule
+    rule: Rule | None  # None: the layer was given no mask to attend with, nor a rule in its place
     tokens: int
     kwargs: dict[str, Any]
     extras: int | None = None  # outputs after the first, where the layer returns a tuple
+    carries: bool = False  # whether the layer was seen to carry states from chunk to chunk
     attached: Callable[[], bool] = lambda: True  # whether the layer is still ours
 
     @staticmethod
@@ -53,28 +55,42 @@ class LayerCall:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         hidden_BTD = given.pop(names[0])
         rule = given.pop("attention_mask", None)
-        if not isinstance(rule, Rule):
-            raise LayerCallError(
-                "attention_mask", type(rule).__name__, "a layer that is given no rule cannot stream"
-            )
-        rule.layout.check_covers(*hidden_BTD.shape[:2])
+        if isinstance(rule, Rule):
+            rule.layout.check_covers(*hidden_BTD.shape[:2])
+        elif isinstance(rule, Tensor) and rule.ndim != _ROWS_BY_TOKENS:
+            raise LayerCallError("attention_mask", tuple(rule.shape), "only a rule can be streamed")
+        else:
+            given["attention_mask"], rule = rule, None
         cache_name = cache_argument(forward)
         if cache_name is None:
-            raise LayerCallError("layer", forward, "its forward takes no cache")
+            raise LayerCallError("layer", _owner(forward), "its forward takes no cache")
         if given.pop(cache_name, None) is not None:
             raise LayerCallError(
                 cache_name, "a cache", "pass use_cache=False, or detach the model to decode"
             )
         return LayerCall(forward, cache_name, rule, hidden_BTD.shape[1], given), hidden_BTD
 
-    def run(self, hidden_BCD: Tensor, view: ChunkView, cache: ChunkCache) -> Tensor:
+    def view(
+        self, bounds: tuple[int, int], held: HeldKeys | None = None, tape: Tape | None = None
+    ) -> ChunkView | None:
+        """Describe what a chunk may see; None for a layer that was given no rule."""
+        return None if self.rule is None else ChunkView(self.rule, bounds, held, tape)
+
+    def run(
+        self, hidden_BCD: Tensor, bounds: tuple[int, int], view: ChunkView | None, cache: ChunkCache
+    ) -> Tensor:
         """Run the layer on one chunk."""
-        carried = {self.cache_name: cache, "attention_mask": view}
-        out = self.forward(hidden_BCD, **carried, **self._sliced(view.start, view.stop))
+        given = self._sliced(*bounds)
+        given[self.cache_name] = cache
+        if view is not None:
+            given["attention_mask"] = view
+        out = self.forward(hidden_BCD, **given)
         if isinstance(out, Tensor):
             return out
         if any(isinstance(extra, Tensor) for extra in out[1:]):
-            raise LayerCallError("layer", self.forward, "it returns more than hidden states")
+            raise LayerCallError(
+                "layer", _owner(self.forward), "it returns more than hidden states"
+            )
         self.extras = len(out) - 1
         return out[0]
 
@@ -94,6 +110,10 @@ class LayerCall:
             name: _slice(name, value, self.tokens, start, stop)
             for name, value in self.kwargs.items()
         }
+
+
+def _owner(forward: Callable[..., Any]) -> str:
+    return type(getattr(forward, "__self__", forward)).__name__
 
 
 def _slice(name: str, value: Any, tokens: int, start: int, stop: int) -> Any:

@@ -1,7 +1,8 @@
 """What can go wrong when a model is streamed. Every error tells the field, its value, the remedy.
 
 All are a StreamError, a fault of the caller: ChunkLengthError, LayoutError, TargetError,
-UnsupportedModelError, UnknownHeadError, AttachmentError, LayerCallError.
+UnsupportedModelError, UnknownHeadError, TemperatureError, LinearityError, PolicyError,
+AttachmentError, LayerCallError.
 """
 
 
@@ -33,6 +34,18 @@ class UnsupportedModelError(StreamError):
 
 class UnknownHeadError(StreamError):
     """The model's head computes something that is not known here."""
+
+
+class TemperatureError(StreamError):
+    """Logits are divided by a finite number above 0."""
+
+
+class LinearityError(StreamError):
+    """The objective is not the linear one whose weights were given beforehand."""
+
+
+class PolicyError(StreamError):
+    """What is to be kept, or where, is not said in words that are known here."""
 
 
 class AttachmentError(StreamError):

@@ -2,12 +2,13 @@
 
     o = sum_i exp(lse_i - lse) o_i,   lse = log sum_i exp(lse_i)
 
-One part is the causal square on the chunk's own keys, the others are whole spans of earlier keys.
-Each part's backward is the kernel's own, given the merged o and lse, as in ring attention
-(arXiv 2310.01889). `is_causal` is asked of squares only: with fewer queries than keys torch aligns
-it to the top left, and a chunk would see the wrong keys.
+One part is the causal square on a piece's own keys, the others are whole spans of earlier keys and,
+under a sliding window, squares seen in a mirror (see `windows`). Each part's backward is the
+kernel's own, given the merged o and lse, as in ring attention (arXiv 2310.01889). `is_causal` is
+asked of squares only: with fewer queries than keys torch aligns it to the top left, and a chunk
+would see the wrong keys.
 
-Legend: B rows, H query heads, G key heads, C chunk, S earlier keys, K head width.
+Legend: B rows, H query heads, G key heads, C chunk, K head width.
 """
 
 from dataclasses import dataclass
@@ -16,129 +17,130 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.streambp.kernels import Attended, Inputs, Kernel
-from core.streambp.layout import Piece
-
-Place = tuple[slice, slice, slice]  # rows, heads, tokens
+from core.streambp.kernels import Inputs, Kernel
+from core.streambp.pieces import Piece
+from core.streambp.view import Attended, ChunkView
+from core.streambp.windows import Block, blocks
 
 
 @dataclass(frozen=True, slots=True)
 class FlashPlan:
-    """How to attend from a chunk that begins at token `start`; earlier keys begin at `first`."""
+    """How to attend; `window` is None, or at least the length of every piece."""
 
     kernel: Kernel
     scale: float
-    pieces: tuple[Piece, ...]
-    start: int
-    first: int
+    view: ChunkView
+    window: int | None
 
-    def own(self, piece: Piece) -> Place:
-        """Where the piece lies in the chunk."""
-        return piece.rows, slice(None), slice(piece.start - self.start, piece.stop - self.start)
+    def blocks(self, piece: Piece) -> list[Block]:
+        """Everything that the piece sees but its own square."""
+        return [block for span in piece.earlier for block in blocks(piece, span, self.window)]
 
-    def earlier(self, piece: Piece) -> list[Place]:
-        """Where the spans that the piece sees lie in the earlier keys."""
-        return [
-            (piece.rows, slice(None), slice(span.start - self.first, span.stop - self.first))
-            for span in piece.earlier
-        ]
+    def keys(self, piece: Piece, block: Block, qkv: Inputs) -> tuple[Tensor, Tensor]:
+        """Read the block's keys and values, in the chunk or among those held."""
+        place, inside = self.view.place(piece, block.keys)
+        if inside:
+            return qkv[1][place], qkv[2][place]
+        assert self.view.held is not None, "earlier keys are seen, and none are held"
+        return self.view.held.read(place)
+
+    def forward(self, qkv: Inputs, *, causal: bool) -> Attended:
+        """Attend to one block."""
+        return self.kernel.forward(qkv, causal=causal, scale=self.scale)
+
+    def backward(self, given: Inputs, qkv: Inputs, *, causal: bool) -> Inputs:
+        """Differentiate one block; `given` are the gradient, and out and lse as merged."""
+        grad, out, lse = given
+        return self.kernel.backward(grad, qkv, (out, lse), causal=causal, scale=self.scale)
 
 
 class FlashChunk(torch.autograd.Function):
-    """out_BHCK of a chunk, whose earlier keys and values are inputs that collect gradient too."""
+    """out_BHCK of a chunk. The gradients of held keys are added where the keys are held."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        plan: FlashPlan,
-        query_BHCK: Tensor,
-        key_BGCK: Tensor,
-        value_BGCK: Tensor,
-        earlier_key_BGSK: Tensor | None,
-        earlier_value_BGSK: Tensor | None,
+        ctx: Any, plan: FlashPlan, query_BHCK: Tensor, key_BGCK: Tensor, value_BGCK: Tensor
     ) -> Tensor:
-        """Attend piece by piece."""
-        out_BHCK = torch.empty_like(query_BHCK, memory_format=torch.contiguous_format)
-        wide = torch.promote_types(query_BHCK.dtype, torch.float32)
-        lse_BHC = query_BHCK.new_empty(query_BHCK.shape[:3], dtype=wide)
-        earlier = (earlier_key_BGSK, earlier_value_BGSK)
-        for piece in plan.pieces:
-            at = plan.own(piece)
-            query = query_BHCK[at]
-            attended = _square(plan, query, key_BGCK[at], value_BGCK[at])
-            for span in plan.earlier(piece):
-                attended = _merged(attended, _rectangle(plan, query, *_read(earlier, span)))
-            out_BHCK[at], lse_BHC[at] = attended
+        """Attend piece by piece, or take what the view's tape has kept."""
+        qkv = (query_BHCK, key_BGCK, value_BGCK)
+
+        def attend() -> Attended:
+            parts = [_attended(plan, piece, qkv) for piece in plan.view.pieces]
+            out, lse = (plan.view.assembled([part[i] for part in parts]) for i in (0, 1))
+            return out, lse
+
+        tape = plan.view.tape
+        out_BHCK, lse_BHC = attend() if tape is None else tape.play(attend)
         ctx.plan = plan
-        ctx.save_for_backward(query_BHCK, key_BGCK, value_BGCK, *earlier, out_BHCK, lse_BHC)
+        ctx.save_for_backward(*qkv, out_BHCK, lse_BHC)
         return out_BHCK
 
     @staticmethod
     def backward(ctx: Any, grad_BHCK: Tensor) -> tuple[Any, ...]:
         """Give each part's share; every part sees the merged output and log-sum-exp."""
-        plan: FlashPlan = ctx.plan
-        query, key, value, *earlier, out, lse = ctx.saved_tensors
-        grads = [torch.empty_like(x) for x in (query, key, value)]
-        sent = [torch.zeros_like(x) for x in earlier if x is not None]
-        grad_BHCK = grad_BHCK.contiguous()
-        for piece in plan.pieces:
-            at = plan.own(piece)
-            merged = (out[at].contiguous(), lse[at].contiguous())
-            own = (query[at], key[at], value[at])
-            shares = _square_backward(plan, grad_BHCK[at], own, merged)
-            for whole, share in zip(grads, shares, strict=True):
-                whole[at] = share
-            for span in plan.earlier(piece):
-                seen = (query[at], *_read(earlier, span))
-                dq, dk, dv = _rectangle_backward(plan, grad_BHCK[at], seen, merged)
-                grads[0][at] += dq
-                sent[0][span] += dk
-                sent[1][span] += dv
-        return (None, *grads, *(sent or (None, None)))
+        query, key, value, out, lse = ctx.saved_tensors
+        sums = Sums(ctx.plan, (query, key, value), (grad_BHCK, out, lse))
+        for piece in ctx.plan.view.pieces:
+            sums.add_square(piece)
+        for piece in ctx.plan.view.pieces:
+            for block in ctx.plan.blocks(piece):
+                sums.add_block(piece, block)
+        return (None, *sums.totals)
 
 
-def _read(pair: Any, at: Place) -> tuple[Tensor, Tensor]:
-    return pair[0][at], pair[1][at]
+class Sums:
+    """dq, dk, dv of one chunk. Squares come first: they write, the blocks add."""
+
+    def __init__(self, plan: FlashPlan, qkv: Inputs, given: Inputs) -> None:
+        self.plan, self.qkv, self.given = plan, qkv, given
+        self.totals: list[Tensor] = []
+
+    def add_square(self, piece: Piece) -> None:
+        """Add the shares of the piece's own square."""
+        at = self.plan.view.own(piece)
+        q, k, v = (x[at] for x in self.qkv)
+        grad, out, lse = (x[at] for x in self.given)
+        shares = self.plan.backward((grad, out, lse), (q, k, v), causal=True)
+        if len(self.plan.view.pieces) == 1:
+            self.totals = list(shares)
+            return
+        self.totals = self.totals or [torch.empty_like(x) for x in self.qkv]
+        for total, share in zip(self.totals, shares, strict=True):
+            total[at] = share
+
+    def add_block(self, piece: Piece, block: Block) -> None:
+        """Add the shares of one block, in the chunk or to the held keys."""
+        view, at = self.plan.view, self.plan.view.own(piece)
+        grad, out, lse = (block.turned(x[at][:, :, block.queries]) for x in self.given)
+        query = block.turned(self.qkv[0][at][:, :, block.queries])
+        key, value = (block.turned(x) for x in self.plan.keys(piece, block, self.qkv))
+        shares = self.plan.backward((grad, out, lse), (query, key, value), causal=block.mirrored)
+        dq, dk, dv = (block.turned(x) for x in shares)
+        self.totals[0][at][:, :, block.queries] += dq
+        place, inside = view.place(piece, block.keys)
+        if inside:
+            self.totals[1][place] += dk
+            self.totals[2][place] += dv
+        else:
+            assert view.held is not None, "earlier keys are seen, and none are held"
+            view.held.add_grads(place, dk, dv)
 
 
-def _repeat(x_BGCK: Tensor, heads: int) -> Tensor:
-    return x_BGCK.repeat_interleave(heads // x_BGCK.shape[1], dim=1)
+def _attended(plan: FlashPlan, piece: Piece, qkv: Inputs) -> Attended:
+    q, k, v = (x[plan.view.own(piece)] for x in qkv)
+    out, lse = plan.forward((q, k, v), causal=True)
+    for block in plan.blocks(piece):
+        seen = (q[:, :, block.queries], *plan.keys(piece, block, qkv))
+        query, key, value = (block.turned(x) for x in seen)
+        other = plan.forward((query, key, value), causal=block.mirrored)
+        here = (slice(None), slice(None), block.queries)
+        _merge_(out[here], lse[here], *(block.turned(x) for x in other))
+    return out, lse
 
 
-def _fold(x_BHCK: Tensor, key_heads: int) -> Tensor:
-    """Lay the queries of one key head side by side: a rectangle does not care about their order."""
-    return x_BHCK.reshape(x_BHCK.shape[0], key_heads, -1, *x_BHCK.shape[3:])
-
-
-def _square(plan: FlashPlan, q: Tensor, k: Tensor, v: Tensor) -> Attended:
-    repeated = (q, _repeat(k, q.shape[1]), _repeat(v, q.shape[1]))
-    return plan.kernel.forward(repeated, causal=True, scale=plan.scale)
-
-
-def _rectangle(plan: FlashPlan, q: Tensor, k: Tensor, v: Tensor) -> Attended:
-    folded = (_fold(q, k.shape[1]), k, v)
-    out, lse = plan.kernel.forward(folded, causal=False, scale=plan.scale)
-    return out.reshape(q.shape), lse.reshape(q.shape[:3])
-
-
-def _merged(one: Attended, other: Attended) -> Attended:
-    lse = torch.logaddexp(one[1], other[1])
-    mine, its = ((part - lse).exp()[..., None] for part in (one[1], other[1]))
-    return (one[0] * mine + other[0] * its).to(one[0].dtype), lse
-
-
-def _square_backward(plan: FlashPlan, grad: Tensor, qkv: Inputs, merged: Attended) -> Inputs:
-    q, k, v = qkv
-    heads, grouped = q.shape[1], (*k.shape[:2], -1, *k.shape[2:])
-    repeated = (q, _repeat(k, heads), _repeat(v, heads))
-    dq, dk, dv = plan.kernel.backward(grad, repeated, merged, causal=True, scale=plan.scale)
-    return dq, dk.reshape(grouped).sum(2), dv.reshape(grouped).sum(2)
-
-
-def _rectangle_backward(plan: FlashPlan, grad: Tensor, qkv: Inputs, merged: Attended) -> Inputs:
-    q, k, v = qkv
-    out, lse = (_fold(x, k.shape[1]) for x in merged)
-    folded = (_fold(q, k.shape[1]), k, v)
-    grad = _fold(grad, k.shape[1])
-    dq, dk, dv = plan.kernel.backward(grad, folded, (out, lse), causal=False, scale=plan.scale)
-    return dq.reshape(q.shape), dk, dv
+def _merge_(out: Tensor, lse: Tensor, other_out: Tensor, other_lse: Tensor) -> None:
+    """Merge the other part into the first, in place."""
+    both = torch.logaddexp(lse, other_lse)
+    mine, its = ((part - both).exp_()[..., None] for part in (lse, other_lse))
+    out.copy_(out * mine + other_out * its)
+    lse.copy_(both)

@@ -4,7 +4,7 @@ Torch's flash operators are private to torch. They are reached through `flash_ke
 compares each of them once per device, dtype and head width with plain attention, forward and
 backward, and answers None where it is missing or disagrees.
 
-Legend: B rows, H heads, Q queries, K keys, D head width.
+Legend: B rows, H query heads, G key heads, Q queries, K keys, D head width.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from core.streambp.view import Attended
+
 # ruff: noqa: SLF001  these operators are private to torch, and this is the one place that calls them
 _aten = torch.ops.aten
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 
 
-Inputs = tuple[Tensor, Tensor, Tensor]  # q_BHQD, k_BHKD, v_BHKD: as many key heads as query heads
-Attended = tuple[Tensor, Tensor]  # out_BHQD and lse_BHQ, the log-sum-exp of the scores
+Inputs = tuple[Tensor, Tensor, Tensor]  # q_BHQD, k_BGKD, v_BGKD: each key head has H / G queries
 
 
 class Kernel(Protocol):
@@ -70,9 +71,10 @@ class CudaFlash:
     ) -> Inputs:
         """As Kernel.backward."""
         queries, keys = qkv[0].shape[2], qkv[1].shape[2]
+        out, lse = (x.contiguous() for x in attended)
         seed = torch.zeros(2, dtype=torch.uint64, device=grad_BHQD.device)  # there is no dropout
         return _aten._scaled_dot_product_flash_attention_backward(
-            grad_BHQD, *qkv, *attended, None, None, queries, keys, 0.0, causal, seed, seed,
+            grad_BHQD, *qkv, out, lse, None, None, queries, keys, 0.0, causal, seed, seed,
             scale=scale,
         )  # fmt: skip
 
@@ -102,6 +104,32 @@ class CudaEfficient:
         return dq, dk, dv
 
 
+@dataclass(frozen=True, slots=True)
+class Repeating:
+    """A kernel that wants as many key heads as query heads: keys and values are repeated for it."""
+
+    kernel: Kernel
+
+    def forward(self, qkv: Inputs, *, causal: bool, scale: float) -> Attended:
+        """As Kernel.forward."""
+        return self.kernel.forward(self._repeated(qkv), causal=causal, scale=scale)
+
+    def backward(
+        self, grad_BHQD: Tensor, qkv: Inputs, attended: Attended, *, causal: bool, scale: float
+    ) -> Inputs:
+        """As Kernel.backward."""
+        repeated = self._repeated(qkv)
+        dq, dk, dv = self.kernel.backward(grad_BHQD, repeated, attended, causal=causal, scale=scale)
+        grouped = (*qkv[1].shape[:2], -1, *qkv[1].shape[2:])
+        return dq, dk.reshape(grouped).sum(2), dv.reshape(grouped).sum(2)
+
+    @staticmethod
+    def _repeated(qkv: Inputs) -> Inputs:
+        q, k, v = qkv
+        times = q.shape[1] // k.shape[1]
+        return q, k.repeat_interleave(times, dim=1), v.repeat_interleave(times, dim=1)
+
+
 @cache
 def flash_kernel(device_type: str, dtype: torch.dtype, width: int) -> Kernel | None:
     """Find the first kernel that agrees with plain attention for heads of `width`, or None."""
@@ -110,7 +138,7 @@ def flash_kernel(device_type: str, dtype: torch.dtype, width: int) -> Kernel | N
         candidates = (CpuFlash(),)
     elif device_type == "cuda":
         candidates = (CudaFlash(), CudaEfficient())
-    for kernel in candidates:
+    for kernel in (each for bare in candidates for each in (bare, Repeating(bare))):
         if dtype in _TOLERANCE and _agrees(kernel, device_type, dtype, width):
             return kernel
     return None
@@ -120,6 +148,7 @@ def _agrees(kernel: Kernel, device_type: str, dtype: torch.dtype, width: int) ->
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(4, 1, 2, 5, width, generator=generator, dtype=torch.float64)
     q, k, v, grad = drawn.to(device_type, dtype).unbind(0)
+    k, v = k[:, :1], v[:, :1]  # two query heads to one key head
     try:
         errors = [_error(kernel, grad, (q, k, v), causal=causal) for causal in (True, False)]
     except (RuntimeError, NotImplementedError, AttributeError):  # no such kernel in this build

@@ -9,29 +9,34 @@ Legend: B rows, H key heads, T tokens, C tokens of a chunk, K head width.
 import torch
 from torch import Tensor
 
+from core.streambp.carried import CarriedStates, States
 from core.streambp.errors import LayerCallError
+
+Place = tuple[slice, slice, slice]  # rows, heads, tokens
 
 
 class KeysCaught(Exception):
     """Not an error: unwinds a layer whose keys and values are all that was wanted."""
 
 
-class ChunkCache:
+class ChunkCache(CarriedStates):
     """Stands where a layer expects its cache, for one run over one chunk."""
 
-    def __init__(self, start: int, *, stop_after_update: bool = False) -> None:
+    def __init__(
+        self, start: int, incoming: States | None = None, *, stop_after_update: bool = False
+    ) -> None:
+        super().__init__(incoming)
         self.start = start
-        self.key: Tensor | None = None
-        self.value: Tensor | None = None
+        self.pair: tuple[Tensor, Tensor] | None = None
         self._stop = stop_after_update
 
     def update(
         self, key_BHCK: Tensor, value_BHCK: Tensor, layer_idx: int, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
         """Keep this chunk's keys and values and give them back as they are."""
-        if self.key is not None:
+        if self.pair is not None:
             raise LayerCallError("layer", layer_idx, "it updates its cache twice in one call")
-        self.key, self.value = key_BHCK, value_BHCK
+        self.pair = key_BHCK, value_BHCK
         if self._stop:
             raise KeysCaught
         return key_BHCK, value_BHCK
@@ -40,49 +45,37 @@ class ChunkCache:
         """Count the tokens before this chunk."""
         return self.start
 
-    def caught(self) -> tuple[Tensor, Tensor]:
-        """Give what `update` was given; LayerCallError where the layer never called it."""
-        if self.key is None or self.value is None:
-            raise LayerCallError("layer", None, "it took a cache and never updated it")
-        return self.key, self.value
-
 
 class HeldKeys:
     """Keys and values of the first `tokens` of a row, and the gradients gathered for them."""
 
-    def __init__(self, tokens: int) -> None:
-        self.tokens = tokens
-        self._keys: tuple[Tensor, Tensor] | None = None
+    def __init__(self, tokens: int, pair: tuple[Tensor, Tensor] | None = None) -> None:
+        self.tokens, self.pair = tokens, pair
         self._grads: tuple[Tensor, Tensor] | None = None
 
     def write(self, start: int, key_BHCK: Tensor, value_BHCK: Tensor) -> None:
         """Copy one chunk in, in the dtype that attention computes with."""
-        pair = (as_autocast(key_BHCK), as_autocast(value_BHCK))
-        if self._keys is None:
-            self._keys = tuple(  # type: ignore[assignment]
-                x.new_empty(*x.shape[:2], self.tokens, x.shape[3]) for x in pair
-            )
-        assert self._keys is not None
-        for held, x in zip(self._keys, pair, strict=True):
-            held[:, :, start : start + x.shape[2]] = x
+        key, value = as_autocast(key_BHCK), as_autocast(value_BHCK)
+        if self.pair is None:
+            self.pair = self._room(key), self._room(value)
+        tokens = slice(start, start + key.shape[2])
+        self.pair[0][:, :, tokens] = key
+        self.pair[1][:, :, tokens] = value
 
-    def read(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """View keys and values `start:stop`."""
-        assert self._keys is not None, "read before any chunk was written"
-        key, value = self._keys
-        return key[:, :, start:stop], value[:, :, start:stop]
+    def read(self, at: Place) -> tuple[Tensor, Tensor]:
+        """View the keys and values at a place."""
+        assert self.pair is not None, "read before any chunk was written"
+        return self.pair[0][at], self.pair[1][at]
 
-    def add_grads(self, start: int, key_grad: Tensor | None, value_grad: Tensor | None) -> None:
-        """Add what a later chunk sends back to the keys from `start` on."""
-        assert self._keys is not None, "gradients for keys that were never written"
+    def add_grads(self, at: Place, key_grad: Tensor | None, value_grad: Tensor | None) -> None:
+        """Add what a later chunk sends back to the keys and values at a place."""
+        assert self.pair is not None, "gradients for keys that were never written"
         if self._grads is None:
-            self._grads = tuple(  # type: ignore[assignment]
-                torch.zeros_like(x, dtype=summing_dtype(x.dtype)) for x in self._keys
-            )
-        assert self._grads is not None
+            key, value = (torch.zeros_like(x, dtype=summing_dtype(x.dtype)) for x in self.pair)
+            self._grads = key, value
         for held, x in zip(self._grads, (key_grad, value_grad), strict=True):
             if x is not None:
-                held[:, :, start : start + x.shape[2]] += x
+                held[at] += x
 
     def grads(self, start: int, stop: int) -> tuple[Tensor, Tensor] | None:
         """View the gradients of keys and values `start:stop`; None where no chunk sent any."""
@@ -90,6 +83,9 @@ class HeldKeys:
             return None
         key, value = self._grads
         return key[:, :, start:stop], value[:, :, start:stop]
+
+    def _room(self, like_BHCK: Tensor) -> Tensor:
+        return like_BHCK.new_empty(*like_BHCK.shape[:2], self.tokens, like_BHCK.shape[3])
 
 
 def as_autocast(x: Tensor) -> Tensor:

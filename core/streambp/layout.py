@@ -1,69 +1,40 @@
 """What every token may see, as data: spans of keys instead of a T x T mask.
 
-A chunk is cut into *pieces*: queries that share what they may see. A piece sees its own causal
-square and whole spans of earlier keys. Packed documents are pieces whose span starts at their
-document; sliding windows narrow the spans; a shared prefix would be one span more. Padding on the
-right needs no mask in a causal model: it belongs to its row's last document, and is not scored.
+Packed documents do not see each other; the answers to one prompt see the prompt, which is computed
+once, and not each other. Padding on the right needs no mask in a causal model: it belongs to its
+row's last segment, and is not scored.
 
 Legend: B rows, T tokens of a row.
 """
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
 
 import torch
 from torch import Tensor
 
 from core.streambp.errors import LayoutError
+from core.streambp.pieces import Piece, Segment, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Keys `start:stop` of a row, the first of them at position `position` of its document."""
+class Shared:
+    """A prompt of `prompt_tokens`, then the answers to it, one after the other."""
 
-    start: int
-    stop: int
-    position: int
-
-    def within(self, window: int | None, query_position: int) -> "Span":
-        """Keep the keys that a query at `query_position` may see through `window` (None: all)."""
-        if window is None:
-            return self
-        skip = query_position - window + 1 - self.position
-        skip = min(max(skip, 0), self.stop - self.start)
-        return Span(self.start + skip, self.stop, self.position + skip)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Queries `start:stop` of rows `first_row:last_row`; they see `earlier` and their own square.
-
-    `position` is the position of the first query. All indices count tokens of the whole row.
-    """
-
-    first_row: int
-    last_row: int
-    start: int
-    stop: int
-    position: int
-    earlier: tuple[Span, ...]
-
-    @property
-    def rows(self) -> slice:
-        """Index the rows of the batch that this piece is about."""
-        return slice(self.first_row, self.last_row)
+    prompt_tokens: int
+    answer_tokens: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Documents per row: `starts[b]` are the first tokens of row b's documents, ascending from 0.
+    """`segments[b]` are the segments of row b, in order; the last one takes in the padding.
 
-    `real[b]` counts the tokens of row b that are not padding. Build with `causal` or `packed`.
+    `real[b]` counts the tokens of row b that are not padding. Build with `causal`, `packed` or
+    `shared_prefix`.
     """
 
-    starts: tuple[tuple[int, ...], ...]
+    segments: tuple[tuple[Segment, ...], ...]
     real: tuple[int, ...]
     tokens: int
 
@@ -73,8 +44,17 @@ class Layout:
         return Layout.packed([[length] for length in lengths], tokens)
 
     @staticmethod
-    def packed(documents: Sequence[Sequence[int]], tokens: int) -> "Layout":
-        """Row b holds documents of lengths `documents[b]`, one after the other, then padding.
+    def shared_prefix(prompt_tokens: int, answer_tokens: Sequence[int], tokens: int) -> "Layout":
+        """One row: a prompt, answers of lengths `answer_tokens`, padding up to `tokens`.
+
+        Every answer sees the prompt and itself. For several rows, or several prompts in a row,
+        give `packed` a `Shared` for each prompt. Score answers with `answer_logps`.
+        """
+        return Layout.packed([[Shared(prompt_tokens, tuple(answer_tokens))]], tokens)
+
+    @staticmethod
+    def packed(documents: Sequence[Sequence[int | Shared]], tokens: int) -> "Layout":
+        """Row b holds `documents[b]`, lengths or prompts with answers, in order, then padding.
 
         A token sees only its own document, where positions count from 0. A row that is padded on
         the left is a row whose first document is the padding. Raises LayoutError.
@@ -83,70 +63,101 @@ class Layout:
             raise LayoutError("documents", documents, "give at least one row")
         for row, lengths in enumerate(documents):
             _check_row(row, lengths, tokens)
-        starts = tuple((0, *accumulate(lengths[:-1])) for lengths in documents)
-        return Layout(starts, tuple(sum(lengths) for lengths in documents), tokens)
+        real = tuple(sum(p + sum(a) for p, a in _lengths(row)) for row in documents)
+        return Layout(tuple(_segments(row, tokens) for row in documents), real, tokens)
 
     @property
     def is_plain(self) -> bool:
         """Say whether every row is one document: no boundary has to be kept."""
-        return all(len(starts) == 1 for starts in self.starts)
+        return all(len(segments) == 1 for segments in self.segments)
 
     def check_covers(self, rows: int, tokens: int) -> None:
         """Raise LayoutError unless this layout describes a batch of `rows` x `tokens`."""
-        if (len(self.starts), self.tokens) != (rows, tokens):
+        if (len(self.segments), self.tokens) != (rows, tokens):
             raise LayoutError(
                 "layout",
-                (len(self.starts), self.tokens),
+                (len(self.segments), self.tokens),
                 f"describe the whole batch: it has {rows} rows of {tokens} tokens",
             )
 
     def position_ids(self) -> Tensor:
         """Count positions within the document, int64 of shape (B, T), on the CPU."""
-        index_T = torch.arange(self.tokens)
-        rows = []
-        for starts in self.starts:
-            start_K = torch.tensor(starts)
-            rows.append(index_T - start_K[torch.bucketize(index_T, start_K, right=True) - 1])
-        return torch.stack(rows)
+        return self._table(lambda s: torch.arange(s.stop - s.start) + s.position)
+
+    def predictors(self) -> Tensor:
+        """Tell which token's hidden state predicts each token, int64 of shape (B, T), on the CPU.
+
+        That is the token before it; for the first of an answer the last of its prompt; for the
+        first of a document none: -1.
+        """
+
+        def before(segment: Segment) -> Tensor:
+            index = torch.arange(segment.start - 1, segment.stop - 1)
+            index[0] = segment.prefix[-1].stop - 1 if segment.prefix else -1
+            return index
+
+        return self._table(before)
+
+    def _table(self, of_segment: Callable[[Segment], Tensor]) -> Tensor:
+        return torch.stack([torch.cat([of_segment(s) for s in row]) for row in self.segments])
 
     def pieces(self, start: int, stop: int, window: int | None = None) -> tuple[Piece, ...]:
-        """Cut the chunk `start:stop` into pieces; `window` drops keys that none of them can see."""
-        rows = len(self.starts)
-        if self.is_plain:
-            pieces = [_piece(0, rows, 0, start, stop)]
-        else:
-            pieces = [piece for row in range(rows) for piece in self._row(row, start, stop)]
-        return tuple(_narrowed(piece, window) for piece in pieces)
+        """Cut the chunk `start:stop` into pieces: row by row, and in each row in order.
 
-    def _row(self, row: int, start: int, stop: int) -> list[Piece]:
-        starts = self.starts[row]
-        first = bisect_right(starts, start) - 1
-        ends = (*starts[first + 1 :], self.tokens)
-        bounds = zip(starts[first:], ends, strict=True)
-        return [_piece(row, row + 1, s, max(s, start), min(e, stop)) for s, e in bounds if s < stop]
+        `window` drops keys that no query of a piece can see. Rows that look alike share pieces.
+        """
+        pieces: list[Piece] = []
+        for segments, group in groupby(range(len(self.segments)), self.segments.__getitem__):
+            rows = list(group)
+            for segment in segments:
+                pieces += segment.pieces((rows[0], rows[-1] + 1), (start, stop), window)
+        return tuple(pieces)
 
 
-def chunks(tokens: int, length: int) -> list[tuple[int, int]]:
-    """Cut into chunks of at most `length`, as half-open bounds that cover `tokens`, in order."""
-    return [(start, min(start + length, tokens)) for start in range(0, tokens, length)]
+def chunks(tokens: int, length: int, least: int = 1) -> list[tuple[int, int]]:
+    """Cut into chunks of `length`, as half-open bounds that cover `tokens`, in order.
+
+    No chunk is shorter than `least` where there are as many tokens: a shorter rest goes with the
+    chunk before it.
+    """
+    length = max(length, least)
+    starts = list(range(0, tokens, length))
+    if len(starts) > 1 and tokens - starts[-1] < least:
+        starts.pop()
+    return list(pairwise([*starts, tokens])) if starts else []
 
 
-def _piece(first_row: int, last_row: int, document: int, start: int, stop: int) -> Piece:
-    earlier = (Span(document, start, 0),) if document < start else ()
-    return Piece(first_row, last_row, start, stop, start - document, earlier)
+def _lengths(documents: Sequence[int | Shared]) -> list[tuple[int, tuple[int, ...]]]:
+    """Give each document as a prompt's length and its answers' lengths."""
+    return [
+        (d.prompt_tokens, d.answer_tokens) if isinstance(d, Shared) else (d, ()) for d in documents
+    ]
 
 
-def _narrowed(piece: Piece, window: int | None) -> Piece:
-    spans = (span.within(window, piece.position) for span in piece.earlier)
-    return replace(piece, earlier=tuple(span for span in spans if span.start < span.stop))
+def _segments(documents: Sequence[int | Shared], tokens: int) -> tuple[Segment, ...]:
+    *segments, last = _laid_out(documents)
+    return (*segments, Segment(last.start, tokens, last.prefix))
 
 
-def _check_row(row: int, lengths: Sequence[int], tokens: int) -> None:
-    if not lengths or any(isinstance(n, bool) or not isinstance(n, int) for n in lengths):
-        raise LayoutError(f"lengths of row {row}", list(lengths), "give whole numbers")
-    if min(lengths) < 1:
-        raise LayoutError(f"lengths of row {row}", list(lengths), "a document has a token or more")
-    if sum(lengths) > tokens:
-        raise LayoutError(
-            f"lengths of row {row}", list(lengths), f"the row has only {tokens} tokens in all"
-        )
+def _laid_out(documents: Sequence[int | Shared]) -> Iterator[Segment]:
+    start = 0
+    for prompt, answers in _lengths(documents):
+        prefix = Span(start, start + prompt, 0)
+        yield Segment(start, prefix.stop)
+        start = prefix.stop
+        for answer in answers:
+            yield Segment(start, start + answer, (prefix,))
+            start += answer
+
+
+def _check_row(row: int, documents: Sequence[int | Shared], tokens: int) -> None:
+    field = f"lengths of row {row}"
+    if any(isinstance(document, Shared) and not document.answer_tokens for document in documents):
+        raise LayoutError(field, list(documents), "a shared prompt has an answer or more")
+    parts = [n for prompt, answers in _lengths(documents) for n in (prompt, *answers)]
+    if not parts or any(isinstance(n, bool) or not isinstance(n, int) for n in parts):
+        raise LayoutError(field, list(documents), "give whole numbers")
+    if min(parts) < 1:
+        raise LayoutError(field, list(documents), "a document has a token or more")
+    if sum(parts) > tokens:
+        raise LayoutError(field, list(documents), f"the row has only {tokens} tokens in all")

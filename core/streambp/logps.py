@@ -1,23 +1,39 @@
 """Per-token log-probabilities of an attached model: what every objective is a function of.
 
-Legend: B rows, T tokens, N scored tokens, D width.
+Legend: B rows, T tokens, M = B * T, N scored tokens, D width.
 """
 
 import inspect
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 from core.streambp.attach import Attachment, attachment_of
-from core.streambp.errors import LayoutError, TargetError, at_least_one
-from core.streambp.head import HeadLogps
+from core.streambp.batch import IGNORED, check_answers, check_batch
+from core.streambp.errors import LayoutError, at_least_one
 from core.streambp.layout import Layout
+from core.streambp.scores import HeadScores, Scoring
 from core.streambp.visibility import layout_in_force
 
-IGNORED = -100  # the target of a token that is not scored
+__all__ = ["IGNORED", "answer_logps", "check_answers", "check_batch", "token_logps"]
+
+Scores = Tensor | tuple[Tensor, Tensor]
 
 
+@overload
+def token_logps(
+    model: nn.Module, input_ids_BT: Tensor, target_ids_BT: Tensor, layout: Layout, *,
+    head_chunk_tokens: int, temperature: float = ..., with_entropy: Literal[False] = ...,
+    linear_weight_BT: Tensor | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def token_logps(
+    model: nn.Module, input_ids_BT: Tensor, target_ids_BT: Tensor, layout: Layout, *,
+    head_chunk_tokens: int, temperature: float = ..., with_entropy: Literal[True],
+    linear_weight_BT: Tensor | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def token_logps(
     model: nn.Module,
     input_ids_BT: Tensor,
@@ -25,48 +41,113 @@ def token_logps(
     layout: Layout,
     *,
     head_chunk_tokens: int,
-) -> Tensor:
+    temperature: float = 1.0,
+    with_entropy: bool = False,
+    linear_weight_BT: Tensor | None = None,
+) -> Scores:
     """logp_BT: the log-probability of target_ids_BT[b, t] given tokens 0..t of its document.
 
     `model` is attached. Targets are not shifted here; -100 is not scored: 0 there, no gradient, no
-    cost in the head. Float32, or float64 for float64 models. Raises StreamErrors.
+    cost in the head. Float32, or float64 for float64 models. Logits are divided by `temperature`.
+
+    `with_entropy` gives (logp_BT, entropy_BT): the entropy in nats of the distribution that each
+    target was looked up in, 0 where nothing is scored; it can be differentiated.
+
+    `linear_weight_BT` promises that the objective's gradient with respect to logp_BT is these
+    weights times one number. The head then makes its gradient in the forward pass and saves a
+    product; the promise is checked in the backward pass, of which there can be one only, and
+    entropy carries no gradient. Raises StreamErrors.
     """
-    at_least_one("head_chunk_tokens", head_chunk_tokens)
-    attachment = attachment_of(model)
     check_batch(input_ids_BT, target_ids_BT, layout)
+    slots_N = (target_ids_BT.flatten() != IGNORED).nonzero()[:, 0]
+    wanted = _Wanted(slots_N, slots_N, target_ids_BT.flatten()[slots_N])
+    return _scores(
+        model, input_ids_BT, layout, wanted, linear_weight_BT,
+        tile_tokens=head_chunk_tokens, temperature=temperature, entropy=with_entropy,
+    )  # fmt: skip
+
+
+@overload
+def answer_logps(
+    model: nn.Module, input_ids_BT: Tensor, scored_BT: Tensor, layout: Layout, *,
+    head_chunk_tokens: int, temperature: float = ..., with_entropy: Literal[False] = ...,
+    linear_weight_BT: Tensor | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def answer_logps(
+    model: nn.Module, input_ids_BT: Tensor, scored_BT: Tensor, layout: Layout, *,
+    head_chunk_tokens: int, temperature: float = ..., with_entropy: Literal[True],
+    linear_weight_BT: Tensor | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+def answer_logps(
+    model: nn.Module,
+    input_ids_BT: Tensor,
+    scored_BT: Tensor,
+    layout: Layout,
+    *,
+    head_chunk_tokens: int,
+    temperature: float = 1.0,
+    with_entropy: bool = False,
+    linear_weight_BT: Tensor | None = None,
+) -> Scores:
+    """logp_BT: the log-probability of token input_ids_BT[b, t] itself, at its own place.
+
+    It is given what comes before it: in its document or, for an answer, in the prompt and the
+    answer. So nothing is shifted, and the first token of every answer, which the prompt's last
+    token predicts, has a place. `scored_BT`, bool, says which tokens are scored: none that opens a
+    document, none of padding. The rest is as in `token_logps`.
+    """
+    check_answers(input_ids_BT, scored_BT, layout)
+    slots_N = scored_BT.flatten().nonzero()[:, 0]
+    row_N = slots_N.div(layout.tokens, rounding_mode="floor") * layout.tokens
+    before_N = layout.predictors().to(slots_N.device).flatten()[slots_N]
+    wanted = _Wanted(slots_N, row_N + before_N, input_ids_BT.flatten()[slots_N])
+    return _scores(
+        model, input_ids_BT, layout, wanted, linear_weight_BT,
+        tile_tokens=head_chunk_tokens, temperature=temperature, entropy=with_entropy,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Scores of targets_N under the hidden states at places_N, to be put into slots_N."""
+
+    slots_N: Tensor
+    places_N: Tensor
+    targets_N: Tensor
+
+
+def _scores(
+    model: nn.Module, input_ids_BT: Tensor, layout: Layout, wanted: _Wanted,
+    linear_weight_BT: Tensor | None, *, tile_tokens: int, temperature: float, entropy: bool,
+) -> Scores:  # fmt: skip
+    attachment = attachment_of(model)
+    head = attachment.head.at(temperature)
+    at_least_one("head_chunk_tokens", tile_tokens)
     hidden_MD = _hidden(attachment, input_ids_BT, layout).flatten(0, 1)
-    targets_M = target_ids_BT.to(hidden_MD.device).flatten()
-    places_N = (targets_M != IGNORED).nonzero()[:, 0]
-    head = attachment.head
-    logp_N = HeadLogps.apply(
-        head, head_chunk_tokens, places_N, targets_M[places_N], hidden_MD, *head.output.parameters()
+    slots_N, places_N, targets_N = (
+        x.to(hidden_MD.device) for x in (wanted.slots_N, wanted.places_N, wanted.targets_N)
     )
-    logp_M = logp_N.new_zeros(len(targets_M)).index_copy(0, places_N, logp_N)
-    return logp_M.view(input_ids_BT.shape)
+    weight_N = None
+    if linear_weight_BT is not None and torch.is_grad_enabled():
+        weight_N = linear_weight_BT.to(hidden_MD.device).flatten()[slots_N]
+    scoring = Scoring(head, places_N, targets_N, tile_tokens, entropy, weight_N)
+    logp_N, entropy_N = HeadScores.apply(scoring, hidden_MD, *head.output.parameters())
+    logp_BT = _table(logp_N, slots_N, input_ids_BT.shape)
+    return (logp_BT, _table(entropy_N, slots_N, input_ids_BT.shape)) if entropy else logp_BT
 
 
-def check_batch(input_ids_BT: Tensor, target_ids_BT: Tensor, layout: Layout) -> None:
-    """Raise LayoutError or TargetError unless the three describe one batch."""
-    if input_ids_BT.ndim != 2:  # noqa: PLR2004
-        raise TargetError("input_ids", tuple(input_ids_BT.shape), "give rows x tokens")
-    if input_ids_BT.shape != target_ids_BT.shape:
-        raise TargetError(
-            "target_ids", tuple(target_ids_BT.shape), f"give {tuple(input_ids_BT.shape)}, like ids"
-        )
-    layout.check_covers(*input_ids_BT.shape)
-    real_B = torch.tensor(layout.real, device=target_ids_BT.device)
-    index_T = torch.arange(layout.tokens, device=target_ids_BT.device)
-    padded_BT = index_T[None] >= real_B[:, None]
-    if bool((padded_BT & (target_ids_BT != IGNORED)).any()):
-        raise TargetError("target_ids", "scored padding", f"put {IGNORED} where a row is padded")
+def _table(x_N: Tensor, slots_N: Tensor, shape: torch.Size) -> Tensor:
+    """Spread what was computed for scored tokens over all, 0 elsewhere."""
+    return x_N.new_zeros(shape.numel()).index_copy(0, slots_N, x_N).view(shape)
 
 
 def _hidden(attachment: Attachment, input_ids_BT: Tensor, layout: Layout) -> Tensor:
     """Hidden states after the final norm, of shape (B, T, D)."""
-    streamed = all(report.status == "streamed" for report in attachment.layers)
-    if not streamed and not layout.is_plain:
+    mixing = [x.name for x in attachment.layers if x.status == "checkpointed" or x.carries]
+    if mixing and not layout.is_plain:
         raise LayoutError(
-            "layout", "packed", "give one document a row: a checkpointed layer mixes documents"
+            "layout", "packed", f"give one document a row: {mixing[0]} mixes documents"
         )
     decoder = attachment.decoder
     # A mask of ones keeps transformers from guessing documents out of the position ids.

@@ -14,13 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionMaskInterface
 from transformers.masking_utils import causal_mask_function
 
 from core.streambp.errors import LayerCallError
-from core.streambp.layout import Layout, Piece
-
-IMPLEMENTATION = "streambp"  # the name under which transformers finds our attention and our masks
+from core.streambp.layout import Layout
+from core.streambp.pieces import Piece
 
 _ROWS_BY_TOKENS = 2
 
@@ -35,13 +33,15 @@ _layout: ContextVar[Layout | None] = ContextVar("streambp_layout", default=None)
 class Rule:
     """`allows(b, h, q, k)` by position inside a document; no key older than `window` is seen.
 
-    `causal` is True where the rule is nothing but causality, which kernels know by themselves.
+    `causal` is True where the rule is nothing but causality, `sliding` where it is nothing but
+    causality and the window: kernels know these by themselves.
     """
 
     allows: MaskFunction
     layout: Layout
     window: int | None
     causal: bool
+    sliding: bool
 
     def pieces(self, start: int, stop: int) -> tuple[Piece, ...]:
         """Cut a chunk into pieces, their earlier spans no wider than the window."""
@@ -95,7 +95,21 @@ def describe_mask(  # noqa: PLR0913  the signature is transformers'
     # A window as long as the row is no window, unless transformers put more into the function.
     whole = local_size is not None and local_size >= q_length and allow_is_causal_skip
     causal = mask_function is causal_mask_function or whole
-    return Rule(mask_function, layout, None if causal else local_size, causal)
+    window = None if causal else local_size
+    sliding = window is not None and _is_sliding(
+        mask_function, window, torch.arange(q_length, device=device)
+    )
+    return Rule(mask_function, layout, window, causal, sliding)
+
+
+def _is_sliding(allows: MaskFunction, window: int, index_T: Tensor) -> bool:
+    """Say whether every query sees exactly the `window` latest keys, by trial along diagonals."""
+    zero, tokens = index_T.new_zeros(1), len(index_T)
+    for back in {0, 1, window // 2, window - 1, window, window + 1} & set(range(tokens)):
+        seen = allows(zero, zero, index_T[back:], index_T[: tokens - back])
+        if bool((seen != (back < window)).any()):
+            return False
+    return True
 
 
 def _check_padded_right(attention_mask: Tensor) -> None:
@@ -118,6 +132,3 @@ def _check_causal(
         raise LayerCallError(
             "mask_function", allows, "only causal attention is streamed: detach the model"
         )
-
-
-AttentionMaskInterface.register(IMPLEMENTATION, describe_mask)

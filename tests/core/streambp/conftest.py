@@ -117,13 +117,15 @@ def plain_run() -> Callable[[Any, Batch], tuple[Tensor, dict[str, Tensor]]]:
 
 @pytest.fixture
 def streamed_run() -> Callable[..., tuple[Tensor, dict[str, Tensor]]]:
-    """The same, streamed in chunks of `chunk` tokens."""
+    """The same, streamed in chunks of `chunk` tokens; `policy` goes to attach."""
 
-    def run(model: Any, data: Batch, chunk: int, head: int = 5) -> tuple[Tensor, dict[str, Tensor]]:
+    def run(
+        model: Any, data: Batch, chunk: int, head: int = 5, policy: Any = None, **scoring: Any
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         model = copy.deepcopy(model)
-        with attach(model, chunk_tokens=chunk):
+        with attach(model, chunk_tokens=chunk, **(policy or {})):
             logp = token_logps(
-                model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=head
+                model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=head, **scoring
             )
             (logp * data.weight_BT).sum().backward()
         return logp.detach(), gradients(model)

@@ -18,15 +18,6 @@ def test_a_family_with_a_bias_in_its_mask_is_checkpointed_and_exact(
     assert_same(streamed_run(model, data, 4), plain_run(model, data), 1e-9)
 
 
-def test_a_hybrid_streams_its_attention_and_checkpoints_its_recurrence(
-    tiny, batch, plain_run, streamed_run, assert_same
-):
-    model, data = tiny("qwen3_next"), batch()
-    with attach(model, chunk_tokens=4) as attached:
-        assert [r.status for r in attached.layers] == ["checkpointed", "streamed"]
-    assert_same(streamed_run(model, data, 4), plain_run(model, data), 2e-5)
-
-
 def test_packed_documents_are_refused_where_a_layer_would_mix_them(tiny, batch):
     model, data = tiny("qwen3_next"), batch()
     data = replace(data, layout=Layout.packed([[5, 8], [9]], 13))

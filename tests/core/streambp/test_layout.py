@@ -12,7 +12,7 @@ PACKED = Layout.packed([[3, 1, 2], [7]], 7)
 
 def seen(layout: Layout, chunk: int, window: int | None = None) -> torch.Tensor:
     """The (B, T, T) table that the pieces of all chunks add up to; every entry at most once."""
-    table = torch.zeros(len(layout.starts), layout.tokens, layout.tokens, dtype=torch.int64)
+    table = torch.zeros(len(layout.segments), layout.tokens, layout.tokens, dtype=torch.int64)
     for start, stop in chunks(layout.tokens, chunk):
         for piece in layout.pieces(start, stop, window):
             for query in range(piece.start, piece.stop):

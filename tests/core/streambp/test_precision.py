@@ -38,7 +38,7 @@ def test_small_shares_are_not_lost_in_long_sums():
     for _ in range(1024):
         share = torch.ones(1, dtype=torch.bfloat16)
         sums.add([share])
-        held.add_grads(0, share.view(1, 1, 1, 1), None)
+        held.add_grads((slice(None),) * 3, share.view(1, 1, 1, 1), None)
     assert sums.totals()[0].item() == 1024  # in bfloat16 the sum would stop at 256
     assert held.grads(0, 1)[0].item() == 1024
 

@@ -1,0 +1,1 @@
+"""What is measured on a GPU, whenever there is one."""

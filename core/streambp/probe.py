@@ -1,0 +1,164 @@
+"""Whether a layer can be streamed is tried, not looked up.
+
+A few tokens go through the untouched model; then each layer gets the same input in chunks, and
+must give the same output: a layer that carries states must give the same gradient, too.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from core.streambp.forwards import StreamedForward
+from core.streambp.head import Head, known_head
+from core.streambp.policy import Policy
+from core.streambp.swaps import Undo, name_our_attention
+from core.streambp.visibility import Rule
+
+_PROBE_TOKENS, _PROBE_CHUNK = 7, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a few tokens told: the head and, for each layer, why it cannot be streamed, or ''.
+
+    `carries` says of each layer whether it carries states from token to token.
+    """
+
+    head: Head
+    reasons: tuple[str, ...]
+    carries: tuple[bool, ...]
+
+    @property
+    def streams(self) -> bool:
+        """Say whether any layer can be streamed."""
+        return "" in self.reasons
+
+
+def tried(causal: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module]) -> Trial:
+    """Run a few tokens through the untouched model, and through each layer in chunks."""
+    ids = torch.arange(_PROBE_TOKENS, device=next(decoder.parameters()).device)[None]
+    undo = Undo()
+    records = [RecordedForward(layer.forward) for layer in layers]
+    probes = [ProbingForward(x, r, _PROBE_CHUNK) for x, r in zip(layers, records, strict=True)]
+    # With gradients on, so that a layer shows which of its inputs carry any.
+    with torch.enable_grad(), _evaluating(causal), undo:
+        for layer, record in zip(layers, records, strict=True):
+            undo.set(layer, "forward", record)
+        with torch.no_grad():
+            head = known_head(causal, decoder, ids)
+        name_our_attention(decoder, undo)
+        for layer, probe in zip(layers, probes, strict=True):
+            undo.set(layer, "forward", probe)
+        # Without masks to compute with, a decoder or a layer that is not streamed may fail: then
+        # the model keeps its own attention and masks, and every layer is checkpointed.
+        choked = _failure(decoder, ids)
+        choked = choked or next((p.whole for p in probes if p.streamed and p.whole), "")
+    reasons = (
+        p.streamed or (choked and f"the model needs its own masks: {choked}") for p in probes
+    )
+    return Trial(head, tuple(reasons), tuple(probe.streamer.carries for probe in probes))
+
+
+def _failure(decoder: nn.Module, ids_BT: Tensor) -> str:
+    try:
+        decoder(input_ids=ids_BT, use_cache=False)
+    except Exception as error:  # noqa: BLE001  any failure of a foreign decoder is a reason
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Run without dropout, and with every module's own mode put back afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+class RecordedForward:
+    """Keeps what the untouched layer received and gave back, for the probe to compare with."""
+
+    def __init__(self, forward: Any) -> None:
+        self.forward = forward
+        self.hidden: Tensor | None = None
+        self.out: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the layer and keep what went in and out."""
+        self.hidden = args[0] if args else kwargs.get("hidden_states")
+        self.out = self.forward(*args, **kwargs)
+        return self.out
+
+
+class ProbingForward:
+    """Tries the layer streamed and whole, notes what failed, and answers with the recorded output.
+
+    `streamed` and `whole` are None where the attempt agreed with the record, else the reason.
+    """
+
+    def __init__(self, layer: nn.Module, record: RecordedForward, chunk_tokens: int) -> None:
+        self.streamer = StreamedForward(layer, record.forward, Policy(chunk_tokens))
+        self.streamer.stand_in = self
+        self.record = record
+        self.streamed: str | None = "the decoder never called it"
+        self.whole: str | None = "the decoder never called it"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Try the layer and answer with the record."""
+        described = any(isinstance(x, Rule) for x in (*args, *kwargs.values()))
+        self.streamed = self._tried(self.streamer, args, kwargs)
+        # A layer that was given no rule in its mask's place runs as it always did.
+        self.whole = self._tried(self.record.forward, args, kwargs) if described else None
+        return self.record.out
+
+    def _tried(self, forward: Any, args: Any, kwargs: Any) -> str | None:
+        try:
+            out = _first(forward(*args, **kwargs))
+            reason = self._difference(out)
+            if reason is None and self.streamer.carries and forward is self.streamer:
+                reason = self._gradient_difference(args, kwargs)
+        except Exception as error:  # noqa: BLE001  any failure of a foreign layer is a reason
+            return f"{type(error).__name__}: {error}"
+        return reason
+
+    def _difference(self, out: Tensor) -> str | None:
+        want = _first(self.record.out)
+        if self.record.hidden is None or out.shape != want.shape:
+            return f"its output has shape {tuple(out.shape)}, whole {tuple(want.shape)}"
+        off = (out - want).double().norm().item()
+        update = (want - self.record.hidden).double().norm().item()
+        noise = torch.finfo(want.dtype).eps * want.double().norm().item()
+        allowed = _SHARE[want.dtype] * update + 4 * noise
+        return None if off <= allowed else f"chunks change its output by {off / update:.1e}"
+
+    def _gradient_difference(self, args: Any, kwargs: Any) -> str | None:
+        """Compare gradients too: a state that is written over in place spoils them alone."""
+        got, want = (_gradient(x, args, kwargs) for x in (self.streamer, self.record.forward))
+        off = ((got - want).double().norm() / want.double().norm()).item()
+        return None if off <= _SHARE[want.dtype] else f"chunks change its gradient by {off:.1e}"
+
+
+# Error allowed as a share of what the layer adds to its input. Float64 models cast to float32.
+_SHARE = {torch.float64: 1e-5, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
+
+
+def _first(out: Any) -> Tensor:
+    return out if isinstance(out, Tensor) else out[0]
+
+
+def _gradient(forward: Any, args: Any, kwargs: Any) -> Tensor:
+    """Of the sum of squares of the output, with respect to the hidden states."""
+    given = dict(kwargs)
+    hidden = args[0] if args else given.pop("hidden_states")
+    leaf = hidden.detach().requires_grad_()
+    out = _first(forward(leaf, *args[1:], **given))
+    return torch.autograd.grad(out.square().sum(), leaf)[0]

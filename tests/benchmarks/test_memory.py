@@ -1,0 +1,110 @@
+"""The benchmark of memory: its arithmetic on given figures, and one small run for real."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.cases import (
+    CHECKPOINTING,
+    CHUNKED_CE,
+    OURS_LEAST,
+    Case,
+    CaseFailed,
+    Measured,
+    Shape,
+    run_case,
+)
+from benchmarks.contexts import longest_context
+from benchmarks.gpu import memory as gpu
+from benchmarks.memory import LossesDiffer, check_losses, medians, report_of
+
+ROOT = Path(__file__).parents[2]
+TOY = Shape(
+    hidden=64, layers=1, heads=2, key_heads=1, head_width=32, intermediate=96, vocabulary=512
+)
+GIB = 2**30
+
+
+def figures(tokens=8192):
+    return [
+        Measured(CHECKPOINTING, tokens, 4 * GIB, 8.0, 8.0, 3.0),
+        Measured(CHUNKED_CE, tokens, 2 * GIB, 8.0, 8.0, 3.0),
+        Measured(OURS_LEAST, tokens, GIB // 4, 7.0, 9.0, 3.0),
+    ]
+
+
+def test_memory_is_peer_over_ours_and_time_is_ours_over_peer():
+    report = report_of([*figures(2048), *figures()], {CHUNKED_CE: 1000, OURS_LEAST: 9000})
+    assert report["tokens"] == 8192
+    assert report["ratio_memory_vs_checkpointing"] == 16
+    assert report["ratio_memory_vs_checkpointing_chunked_ce"] == 8
+    assert report["ratio_time_vs_checkpointing_chunked_ce"] == 7 / 8
+    assert report["ratio_max_context_vs_checkpointing_chunked_ce"] == 9
+
+
+def test_what_was_not_measured_has_no_ratio():
+    report = report_of(figures()[:1], {})
+    assert report["ratio_memory_vs_checkpointing"] is None
+    assert report["ratio_max_context_vs_checkpointing_chunked_ce"] is None
+
+
+def test_rounds_are_answered_by_their_median():
+    rounds = [Measured("plain", 8, size, float(size), 1.0, 3.0) for size in (9, 1, 5)]
+    assert medians(rounds) == [Measured("plain", 8, 5, 5.0, 1.0, 3.0)]
+
+
+def test_modes_that_disagree_about_the_loss_are_not_compared():
+    with pytest.raises(LossesDiffer, match="has loss 3"):
+        check_losses([*figures(), Measured("ours/odd/device", 8192, 1, 1.0, 1.0, 3.1)])
+
+
+@pytest.mark.parametrize("fixed", [0, 3_000_000])
+def test_the_longest_context_is_found_by_measuring_what_a_line_says(fixed):
+    asked = []
+
+    def memory_of(tokens):
+        asked.append(tokens)
+        return fixed + 1000 * tokens + tokens**2 // 100
+
+    known = [Measured("m", t, memory_of(t), 1.0, 1.0, 3.0) for t in (2048, 4096)]
+    found = longest_context(known, memory_of, 16_000_000)
+    assert found in asked
+    assert 0.9 * 16_000_000 <= memory_of(found) <= 16_000_000
+
+
+def test_no_context_fits_where_none_was_measured_to():
+    assert longest_context([], lambda _: 10**9, 10**6) is None
+
+
+@pytest.mark.parametrize("mode", ["plain", CHUNKED_CE, OURS_LEAST])
+def test_a_case_is_measured_in_a_process_of_its_own(mode):
+    measured = run_case(Case(mode, 512, chunk_tokens=128, shape=TOY))
+    assert measured.memory_bytes > 0
+    assert measured.loss == pytest.approx(6.2, abs=0.3)  # about log 512
+
+
+def test_a_case_that_fails_says_why():
+    with pytest.raises(CaseFailed, match="mode 'none'"):
+        run_case(Case("none", 512, shape=TOY))
+
+
+def test_the_command_prints_one_json_object_with_the_ratios():
+    words = ["-m", "benchmarks.memory", "--json", "--tokens", "256", "--no-context", "--modes"]
+    done = subprocess.run(
+        [sys.executable, *words, CHECKPOINTING, OURS_LEAST], capture_output=True, text=True,
+        cwd=ROOT, check=True, timeout=200,
+    )  # fmt: skip
+    report = json.loads(done.stdout)
+    assert report["ratio_memory_vs_checkpointing"] > 1
+    assert list(report["policies"]) == [OURS_LEAST]
+
+
+def test_on_a_gpu_what_does_not_fit_the_time_is_left_out_by_name():
+    report = gpu.run_within([Case("none", 512, shape=TOY), Case("plain", 1)], 1e-9)
+    assert len(report["left_out"]) == 2
+    report = gpu.run_within([Case("none", 512, shape=TOY)], 60)
+    assert "mode 'none'" in report["failed"][0]["why"]
+    assert {case.device for case in gpu.cases()} == {"cuda"}
