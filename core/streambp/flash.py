@@ -71,6 +71,9 @@ class FlashChunk(torch.autograd.Function):
 
         tape = plan.view.tape
         out_BHCK, lse_BHC = attend() if tape is None else tape.play(attend)
+        # What is returned gets a grad_fn. Were it the taped tensor, the tape would hold this node and the
+        # node, by its plan, the tape: keys and values would live until the collector of cycles runs.
+        out_BHCK = out_BHCK.detach()
         ctx.plan = plan
         ctx.save_for_backward(*qkv, out_BHCK, lse_BHC)
         return out_BHCK

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from core.streambp.call import LayerCall
 from core.streambp.carried import States
+from core.streambp.errors import LayerCallError
 from core.streambp.inner import GradientSums, shares_of
 from core.streambp.keys import ChunkCache, HeldKeys, KeysCaught, Place
 from core.streambp.layout import chunks
@@ -23,11 +24,13 @@ from core.streambp.view import Attended, Tape
 
 @dataclass(slots=True)
 class Kept:
-    """What lies between the walks; the lists have an entry for each chunk."""
+    """What lies between the walks. Lists have an entry for each chunk, unless it says otherwise."""
 
     hidden_BTD: Tensor
     keys: tuple[Tensor, Tensor] | tuple[()] = ()  # keys and values, where the policy keeps them
-    attended: list[list[Attended]] = field(default_factory=list)  # where the policy keeps it
+    attended: list[Attended] = field(
+        default_factory=list
+    )  # one for each time that the layer attends
     states: list[States] = field(default_factory=list)  # as they came in
     random: list[RandomState | None] = field(default_factory=list)  # where anything was drawn
     has_keys: bool = False
@@ -58,6 +61,7 @@ class ForwardWalk:
         if pair is not None and self.policy.keep == "hidden+kv":
             self.kept.keys = (store.put(pair[0]), store.put(pair[1]))
         self.kept.hidden_BTD = store.put(self.hidden)
+        self.kept.attended = [(store.put(out), store.put(lse)) for out, lse in self.kept.attended]
         return out_BTD
 
     def _chunk(self, start: int, stop: int) -> Tensor:
@@ -68,14 +72,28 @@ class ForwardWalk:
         out_BCD = self.call.run(self.hidden[:, start:stop], (start, stop), view, cache)
         if cache.pair is not None and stop < self.call.tokens:
             self._held.write(start, *cache.pair)
-        made = () if tape is None else tape.made
-        self.kept.attended.append([(store.put(out), store.put(lse)) for out, lse in made])
+        if tape is not None:
+            self._keep_attended(start, stop, tape.made)
         self.kept.states.append({key: store.put(x) for key, x in self._states.items()})
         self.kept.random.append(before if changed(before, device) else None)
         self.call.carries |= bool(cache.outgoing)
         # A clone, for a state may be a view of something much longer.
         self._states = {key: x.clone() for key, x in cache.outgoing.items()}
         return out_BCD
+
+    def _keep_attended(self, start: int, stop: int, made: list[Attended]) -> None:
+        """Copy into one table for the whole row: many small tensors would scatter the heap."""
+        tables, tokens = self.kept.attended, self.call.tokens
+        if start == 0:
+            for out, lse in made:
+                rows, heads, _, width = out.shape
+                room = out.new_empty(rows, tokens, heads, width), lse.new_empty(rows, heads, tokens)
+                tables.append(room)
+        if len(made) != len(tables):
+            raise LayerCallError("layer", len(made), "it does not attend as often in every chunk")
+        for (out_BTHK, lse_BHT), (out, lse) in zip(tables, made, strict=True):
+            out_BTHK[:, start:stop] = out.transpose(1, 2)
+            lse_BHT[:, :, start:stop] = lse
 
 
 class ReverseWalk:
@@ -117,8 +135,8 @@ class ReverseWalk:
     def _chunk(self, index: int) -> None:
         """Back-propagate through one chunk and send its shares on."""
         start, stop = self.bounds[index]
-        tape = Tape(self.kept.attended[index]) if self.kept.attended[index] else None
-        view, deeper = self.call.view((start, stop), self._held, tape), self.hidden_grad is not None
+        view = self.call.view((start, stop), self._held, self._tape(start, stop))
+        deeper = self.hidden_grad is not None
         with torch.enable_grad(), self._replayed(index):
             cache = self._cache(index)
             hidden_BCD = self._hidden(index).detach().requires_grad_(deeper)
@@ -162,6 +180,13 @@ class ReverseWalk:
             for key, x in self.kept.states[index].items()
         }
         return ChunkCache(self.bounds[index][0], states, stop_after_update=stop_after_update)
+
+    def _tape(self, start: int, stop: int) -> Tape | None:
+        kept = [
+            (out_BTHK[:, start:stop].transpose(1, 2), lse_BHT[:, :, start:stop])
+            for out_BTHK, lse_BHT in self.kept.attended
+        ]
+        return Tape(kept) if kept else None
 
     def _hidden(self, index: int) -> Tensor:
         return self.kept.hidden_BTD[:, slice(*self.bounds[index])]

@@ -19,7 +19,7 @@ def test_a_family_with_a_bias_in_its_mask_is_checkpointed_and_exact(
 
 
 def test_packed_documents_are_refused_where_a_layer_would_mix_them(tiny, batch):
-    model, data = tiny("qwen3_next"), batch()
+    model, data = tiny("bloom"), batch()
     data = replace(data, layout=Layout.packed([[5, 8], [9]], 13))
     with attach(model, chunk_tokens=4), pytest.raises(LayoutError, match="mixes documents"):
         token_logps(model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=4)
