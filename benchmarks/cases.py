@@ -42,7 +42,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of `tokens` tokens through one step. `dtype` is torch's name; chunks are of ours."""
+    """One row of `tokens` tokens through one step. `dtype` is torch's name; chunks are of ours.
+
+    glibc serves blocks that are ever larger, up to 32 MiB, from a heap that it hardly gives back: then
+    a peak says as much about the order of allocations as about the tensors. With a `steady_heap`
+    every block of a MiB is mapped by itself and returned when it is freed, at some cost in time.
+    """
 
     mode: str
     tokens: int
@@ -51,6 +56,7 @@ class Case:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
+    steady_heap: bool = False
     shape: Shape = Shape()
 
     @classmethod
@@ -76,6 +82,8 @@ def run_case(case: Case, limit_s: float = 1800.0) -> Measured:
     """Run one case to its end. Raises CaseFailed."""
     command = [sys.executable, "-m", "benchmarks.steps", json.dumps(asdict(case))]
     environment = os.environ | {"OMP_NUM_THREADS": str(case.threads)}
+    if case.steady_heap:
+        environment["MALLOC_MMAP_THRESHOLD_"] = str(2**20)
     try:
         done = subprocess.run(  # noqa: S603  our own module
             command,

@@ -13,12 +13,15 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from core.streambp.widen import Widened
+
 VOCABULARY = 61
 LARGEST_TOY = 15_000_000  # parameters
 
 _SIZES: dict[int, tuple[str, ...]] = {
     32: ("hidden_size", "n_embd", "d_model", "dim", "embedding_size", "word_embed_proj_dim",
-         "emb_dim", "pronunciation_embed_dim", "shape_embed_dim", "ple_embed_dim"),
+         "emb_dim", "input_embedding_size",
+         "output_embedding_size", "pronunciation_embed_dim", "shape_embed_dim", "ple_embed_dim"),
     4: ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads",
         "encoder_attention_heads", "num_experts", "num_local_experts", "n_routed_experts",
         "moe_num_experts", "sliding_window", "window_size", "attention_window_size",
@@ -48,6 +51,8 @@ _MORE: dict[str, dict[str, Any]] = {  # what no rule below finds
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
     "mamba2": {"num_heads": 8, "n_groups": 2},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
+    "falcon_h1": {"mamba_d_ssm": 64},
+    "deepseek_v2": {"num_experts_per_tok": 2},
     "xmod": {"default_language": "en_XX"},
 }
 _LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
@@ -69,7 +74,8 @@ def toy_model(model_type: str) -> PreTrainedModel:
         with torch.device("meta"):
             size = sum(p.numel() for p in _built(config).parameters())
         torch.manual_seed(0)
-        model = _built(config).double() if size <= LARGEST_TOY else None
+        with Widened():  # buffers are worked out here, and shall not be rounded either
+            model = _built(config).double() if size <= LARGEST_TOY else None
     except Exception as error:  # any failure of a foreign constructor is a reason
         raise NoToy(f"{type(error).__name__}: {error}") from error
     if model is None:

@@ -46,7 +46,12 @@ def main() -> None:
     """Measure and print."""
     options = _options()
     case = Case(
-        OURS_LEAST, 0, options.chunk_tokens, options.head_chunk_tokens, threads=options.threads
+        OURS_LEAST,
+        0,
+        options.chunk_tokens,
+        options.head_chunk_tokens,
+        threads=options.threads,
+        steady_heap=options.steady_heap,
     )
     cases = [
         replace(case, mode=mode, tokens=tokens)
@@ -69,7 +74,7 @@ def main() -> None:
             for mode in (CHUNKED_CE, OURS_LEAST)
             if mode in options.modes
         }
-    report = report_of(figures, contexts)
+    report = {"steady_heap": options.steady_heap, **report_of(figures, contexts)}
     if options.json:
         print(json.dumps(report))
     else:
@@ -85,6 +90,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--chunk-tokens", type=int, default=512)
     parser.add_argument("--head-chunk-tokens", type=int, default=128)
+    parser.add_argument(
+        "--steady-heap", action="store_true", help="map each block by itself (see benchmarks.cases)"
+    )
     parser.add_argument("--no-context", action="store_true", help="skip the longest contexts")
     return parser.parse_args()
 

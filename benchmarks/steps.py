@@ -71,7 +71,7 @@ def step_of(case: Case, model: PreTrainedModel) -> Step:
     if case.mode not in PEERS:
         raise ValueError(f"mode {case.mode!r}: use one of {', '.join(PEERS)} or {OURS}/KEEP/STORE")
     if case.mode in (CHECKPOINTING, CHUNKED_CE):
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.activation_checkpointing_enable({"use_reentrant": False})
     loss_of = _chunked_loss if case.mode == CHUNKED_CE else _whole_loss
 
     def step(ids_BT: Tensor) -> float:

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from castalia.commands import files, jobs, keys, processes, train, up
+from castalia.commands import files, jobs, keys, plan, processes, train, up
 from castalia.errors import CastaliaError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command()(processes.worker)
 app.command()(processes.janitor)
 app.command()(processes.migrate)
 app.command()(train.train)
+app.command()(plan.plan)
 app.add_typer(keys.app, name="keys")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(files.app, name="files")

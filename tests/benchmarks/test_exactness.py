@@ -1,32 +1,21 @@
 """The survey of families, in short: six that between them show every answer but 'wrong'."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from benchmarks.exactness import examine_all
 from benchmarks.families import registered_types, toy_model
 from benchmarks.family_table import Family, page, summary
 
-ROOT = Path(__file__).parents[2]
 FAMILIES = ["llama", "gemma2", "qwen3_moe", "bloom", "bart", "blt"]
 
 
 @pytest.fixture(scope="module")
-def survey(tmp_path_factory):
-    table = tmp_path_factory.mktemp("docs") / "families.md"
-    words = ["-m", "benchmarks.exactness", *FAMILIES, "--json", "--write", str(table)]
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, check=False, timeout=200
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), table.read_text()
+def survey():
+    return list(examine_all(FAMILIES))
 
 
 def test_every_kind_of_answer_is_given(survey):
-    status = {family["model_type"]: family["status"] for family in survey[0]["families"]}
+    status = {family.model_type: family.status for family in survey}
     assert list(status) == FAMILIES
     assert [status[name] for name in ("llama", "gemma2", "qwen3_moe")] == ["streamed"] * 3
     assert status["bloom"] in {"streamed", "checkpointed"}
@@ -35,14 +24,14 @@ def test_every_kind_of_answer_is_given(survey):
 
 
 def test_none_is_wrong_and_the_exact_are_exact_to_ten_digits(survey):
-    found = survey[0]
+    found = summary(survey)
     assert found["families_wrong"] == 0
     assert found["families_exact"] >= 4
     assert found["worst_relative_error"] < 1e-10
 
 
 def test_the_table_has_a_row_for_each(survey):
-    rows = [line for line in survey[1].splitlines() if line.startswith("| ")]
+    rows = page(survey, summary(survey)).splitlines()
     assert all(any(row.startswith(f"| {name} |") for row in rows) for name in FAMILIES)
 
 

@@ -1,27 +1,24 @@
 """The benchmark of memory: its arithmetic on given figures, and one small run for real."""
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from benchmarks import memory
 from benchmarks.cases import (
     CHECKPOINTING,
     CHUNKED_CE,
     OURS_LEAST,
     Case,
-    CaseFailed,
     Measured,
     Shape,
-    run_case,
 )
 from benchmarks.contexts import longest_context
 from benchmarks.gpu import memory as gpu
 from benchmarks.memory import LossesDiffer, check_losses, medians, report_of
+from benchmarks.steps import measure
 
-ROOT = Path(__file__).parents[2]
 TOY = Shape(
     hidden=64, layers=1, heads=2, key_heads=1, head_width=32, intermediate=96, vocabulary=512
 )
@@ -80,24 +77,18 @@ def test_no_context_fits_where_none_was_measured_to():
 
 
 @pytest.mark.parametrize("mode", ["plain", CHUNKED_CE, OURS_LEAST])
-def test_a_case_is_measured_in_a_process_of_its_own(mode):
-    measured = run_case(Case(mode, 512, chunk_tokens=128, shape=TOY))
-    assert measured.memory_bytes > 0
-    assert measured.loss == pytest.approx(6.2, abs=0.3)  # about log 512
+def test_every_mode_computes_the_same_loss(mode):
+    measured = measure(Case(mode, 512, chunk_tokens=128, shape=TOY))
+    assert measured.loss == pytest.approx(6.25, abs=0.02)  # about log 512
+    assert measured.cpu_s > 0
 
 
-def test_a_case_that_fails_says_why():
-    with pytest.raises(CaseFailed, match="mode 'none'"):
-        run_case(Case("none", 512, shape=TOY))
-
-
-def test_the_command_prints_one_json_object_with_the_ratios():
-    words = ["-m", "benchmarks.memory", "--json", "--tokens", "256", "--no-context", "--modes"]
-    done = subprocess.run(
-        [sys.executable, *words, CHECKPOINTING, OURS_LEAST], capture_output=True, text=True,
-        cwd=ROOT, check=True, timeout=200,
-    )  # fmt: skip
-    report = json.loads(done.stdout)
+@pytest.mark.slow
+def test_the_command_runs_each_case_in_a_process_and_prints_one_json_object(monkeypatch, capsys):
+    words = ["--json", "--tokens", "1024", "--no-context", "--modes", CHECKPOINTING, OURS_LEAST]
+    monkeypatch.setattr(sys, "argv", ["memory", *words])
+    memory.main()
+    report = json.loads(capsys.readouterr().out)
     assert report["ratio_memory_vs_checkpointing"] > 1
     assert list(report["policies"]) == [OURS_LEAST]
 
@@ -105,6 +96,10 @@ def test_the_command_prints_one_json_object_with_the_ratios():
 def test_on_a_gpu_what_does_not_fit_the_time_is_left_out_by_name():
     report = gpu.run_within([Case("none", 512, shape=TOY), Case("plain", 1)], 1e-9)
     assert len(report["left_out"]) == 2
+    assert {case.device for case in gpu.cases()} == {"cuda"}
+
+
+@pytest.mark.slow
+def test_a_case_that_fails_says_why():
     report = gpu.run_within([Case("none", 512, shape=TOY)], 60)
     assert "mode 'none'" in report["failed"][0]["why"]
-    assert {case.device for case in gpu.cases()} == {"cuda"}

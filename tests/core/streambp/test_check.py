@@ -107,10 +107,10 @@ def test_weights_are_used_where_there_are_some(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("config", "why"),
-    [("{}", "cannot be loaded"), ('{"model_type": "bert", "is_decoder": false}', "refused")],
+    [({}, "cannot be loaded"), ({"model_type": "bert", "num_hidden_layers": 1}, "refused")],
 )
 def test_what_cannot_be_streamed_ends_with_1_and_one_line(config, why, tmp_path, capsys):
-    (tmp_path / "config.json").write_text(config)
+    (tmp_path / "config.json").write_text(json.dumps(SIZES | config))
     assert main([str(tmp_path), "--tokens", "9"]) == 1
     said = capsys.readouterr().err
     assert why in said

@@ -1,0 +1,238 @@
+"""What one chunk of one decoder layer costs, found without weights.
+
+The model is built on the `meta` device, where tensors have shapes and no bytes, and one layer of
+each kind is run forward and backward on one chunk while `LiveBytes` counts. So the figures come
+from the family's own code, not from a formula per family.
+
+Legend: B rows, C chunk, D width, H query heads, G key heads, K head width.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    AutoModelForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+from core.streambp.anatomy import decoder_layers, decoder_of
+from core.streambp.call import cache_argument
+from core.streambp.errors import StreamError, at_least_one
+from core.streambp.peak import LiveBytes
+
+_PLANNED = "streambp_plan"  # the name under which transformers finds the attention that is counted
+
+
+class PlanError(StreamError):
+    """No plan can be made: of this model, or within this budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """One decoder layer. Bytes, but for `key_width` and `value_width`: elements per token.
+
+    `walk` is the most that one chunk needs, forward and backward, with the gradients of the layer's
+    parameters. `score_heads` is 0 where a kernel attends, else how many heads' scores are spelled
+    out. `window` limits what a chunk sees. `whole` is True where the layer cannot be streamed.
+    """
+
+    walk: int
+    parameters: int
+    key_width: int
+    value_width: int
+    attention_width: int
+    query_heads: int
+    score_heads: int
+    window: int | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a model costs, chunk by chunk; made by `footprint`."""
+
+    model_type: str
+    dtype: torch.dtype
+    chunk_tokens: int
+    weights: int
+    embedding: int
+    tied: bool
+    width: int
+    vocabulary: int
+    largest_parameter: int
+    layers: tuple[LayerCost, ...]
+
+
+def meta_model(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """The model with shapes and without bytes."""
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(
+            config, dtype=dtype, attn_implementation=_PLANNED
+        )
+    return model.train()
+
+
+def footprint(config: PreTrainedConfig, *, dtype: torch.dtype, chunk_tokens: int) -> Footprint:
+    """Count what a model of `config` costs in chunks of `chunk_tokens`. Raises StreamErrors."""
+    at_least_one("chunk_tokens", chunk_tokens)
+    model = meta_model(config, dtype)
+    decoder = decoder_of(model)
+    layers = [layer for _, layer in decoder_layers(model, decoder)]
+    embedding: Any = model.get_input_embeddings().weight
+    output: Any = model.get_output_embeddings().weight
+    parameters = list(model.parameters())
+    return Footprint(
+        model_type=str(config.model_type),
+        dtype=dtype,
+        chunk_tokens=chunk_tokens,
+        weights=sum(map(_bytes, parameters)),
+        embedding=_bytes(embedding),
+        tied=embedding is output,
+        width=output.shape[1],
+        vocabulary=output.shape[0],
+        largest_parameter=max(p.numel() for p in parameters),
+        layers=_costs(model, decoder, layers, chunk_tokens),
+    )
+
+
+def _bytes(x: Tensor) -> int:
+    return x.numel() * x.element_size()
+
+
+def _costs(
+    model: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module], chunk: int
+) -> tuple[LayerCost, ...]:
+    known: dict[Any, LayerCost] = {}
+    probes = [_Probe(layer, chunk, known) for layer in layers]
+    for layer, probe in zip(layers, probes, strict=True):
+        layer.forward = probe
+    ids_BC = torch.zeros(1, chunk, dtype=torch.long, device="meta")
+    # The mask has bytes, for transformers looks into it; without one it looks at positions.
+    mask_BC = torch.ones(1, chunk, dtype=torch.bool, device="cpu")
+    try:
+        with torch.enable_grad():
+            decoder(input_ids=ids_BC, attention_mask=mask_BC, use_cache=False)
+    except Exception as error:
+        raise PlanError(
+            "model", type(model).__name__, f"it cannot be run without weights: {error}"
+        ) from error
+    return tuple(probe.cost for probe in probes)
+
+
+class _Probe:
+    """Stands for a layer's forward: counts what the layer needs, and passes its input on."""
+
+    def __init__(self, layer: nn.Module, chunk: int, known: dict[Any, LayerCost]) -> None:
+        self.layer, self.forward, self.chunk, self.known = layer, layer.forward, chunk, known
+        self._cost: LayerCost | None = None
+
+    @property
+    def cost(self) -> LayerCost:
+        """The layer's cost; PlanError where the decoder never called it."""
+        if self._cost is None:
+            raise PlanError("layer", type(self.layer).__name__, "the decoder never calls it")
+        return self._cost
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Count once per kind of layer."""
+        key = (type(self.layer), *((n, p.shape) for n, p in self.layer.named_parameters()), *(
+            str(getattr(self.layer, name, None)) for name in ("layer_type", "attention_type")
+        ))  # fmt: skip
+        hidden_BCD = args[0] if args else kwargs.pop("hidden_states")
+        if key not in self.known:
+            self.known[key] = self._counted(hidden_BCD, args[1:], kwargs)
+        self._cost = self.known[key]
+        return hidden_BCD.detach()
+
+    def _counted(self, hidden_BCD: Tensor, args: Any, kwargs: Any) -> LayerCost:
+        parameters = [p for p in self.layer.parameters() if p.requires_grad]
+        with _watching() as seen, LiveBytes() as live:
+            hidden = hidden_BCD.detach().requires_grad_()
+            out = self.forward(hidden, *args, **kwargs)
+            out = out if isinstance(out, Tensor) else out[0]
+            torch.autograd.grad(
+                out, [hidden, *parameters], torch.empty_like(out), allow_unused=True
+            )
+        return LayerCost(
+            walk=live.peak,
+            parameters=sum(map(_bytes, parameters)),
+            key_width=seen.key_width,
+            value_width=seen.value_width,
+            attention_width=seen.attention_width,
+            query_heads=seen.query_heads,
+            score_heads=seen.query_heads if seen.eager else 0,
+            window=seen.window,
+            whole=cache_argument(self.forward) is None,
+        )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """How a layer's attention was called; zeros where it never was."""
+
+    key_width: int = 0
+    value_width: int = 0
+    attention_width: int = 0
+    query_heads: int = 0
+    window: int | None = None
+    eager: bool = False
+
+
+_watched: list[_Seen] = []
+
+
+@contextmanager
+def _watching() -> Iterator[_Seen]:
+    seen = _Seen()
+    _watched.append(seen)
+    try:
+        yield seen
+    finally:
+        _watched.pop()
+
+
+def _planned_attention(
+    _module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    _mask: object,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attend with a kernel that knows shapes, and note what a real chunk would need besides."""
+    seen = _watched[-1]
+    seen.key_width, seen.value_width = (x.shape[1] * x.shape[3] for x in (key, value))
+    seen.query_heads, seen.attention_width = query.shape[1], query.shape[1] * value.shape[3]
+    seen.window = kwargs.get("sliding_window")
+    special = any(kwargs.get(name) is not None for name in ("softcap", "s_aux", "position_bias"))
+    seen.eager = special or dropout != 0.0 or query.shape[-1] != value.shape[-1]
+    out_BHCK = _Attend.apply(query, key, value)
+    return out_BHCK.transpose(1, 2).contiguous(), None
+
+
+class _Attend(torch.autograd.Function):
+    """The tensors that an attention kernel takes, keeps and gives; no computation."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        out_BHCK = query.new_empty(*query.shape[:3], value.shape[3])
+        lse_BHC = query.new_empty(query.shape[:3], dtype=torch.float32)
+        ctx.save_for_backward(query, key, value, out_BHCK, lse_BHC)
+        return out_BHCK
+
+    @staticmethod
+    def backward(ctx: Any, _grad_BHCK: Tensor) -> tuple[Tensor, ...]:
+        query, key, value, *_ = ctx.saved_tensors
+        return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+AttentionInterface.register(_PLANNED, _planned_attention)
+AttentionMaskInterface.register(_PLANNED, lambda *_args, **_kwargs: None)

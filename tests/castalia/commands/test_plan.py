@@ -1,0 +1,81 @@
+"""`castalia plan`: a table from a configuration alone, and one line where there is no plan."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from transformers import LlamaConfig
+
+
+@pytest.fixture
+def folder(tmp_path):
+    LlamaConfig(
+        hidden_size=256, intermediate_size=512, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, vocab_size=1000,
+    ).save_pretrained(tmp_path / "m")  # fmt: skip
+    return tmp_path / "m"
+
+
+@pytest.fixture
+def plan(castalia):
+    return lambda *words: castalia("plan", "--chunk-tokens", 128, *words, LOG="")
+
+
+def longest(said):
+    assert said.code == 0, said.err
+    found = re.search(r"longest context: ([\d,]+) tokens", said.out)
+    assert found, said.out
+    return int(found[1].replace(",", ""))
+
+
+def test_the_longest_context_is_what_the_table_is_about(plan, folder):
+    said = plan("--model", folder, "--device-gib", 1)
+    assert f"llama, {longest(said):,} tokens" in said.out
+    assert "fits into 1 GiB" in said.out
+    assert "kept states" in said.out
+
+
+def test_a_file_does_as_well_as_its_folder(plan, folder):
+    words = ("--device-gib", 1, "--model")
+    assert plan(*words, folder).out == plan(*words, folder / "config.json").out
+
+
+@pytest.mark.parametrize(
+    "better", [("--device-gib", 2), ("--store", "cpu"), ("--optimizer", "sgd", "--fused")]
+)
+def test_more_memory_or_less_to_hold_gives_a_longer_context(better, plan, folder):
+    least = ("--model", folder, "--device-gib", 1, "--optimizer", "adamw")
+    assert longest(plan(*least, *better)) > longest(plan(*least))
+
+
+def test_a_context_that_does_not_fit_says_so(plan, folder):
+    context = 2 * longest(plan("--model", folder, "--device-gib", 1))
+    said = plan("--model", folder, "--device-gib", 1, "--context", context)
+    assert f"{context:,} tokens" in said.out
+    assert "does not fit into 1 GiB" in said.out
+
+
+def test_too_little_for_one_chunk_is_one_line(plan, folder):
+    said = plan("--model", folder, "--device-gib", 0.001)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "0.001 GiB are too few: one chunk of 128 tokens needs 0." in said.err
+
+
+def test_no_model_there_is_one_line(plan, tmp_path):
+    said = plan("--model", tmp_path / "none", "--device-gib", 1)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "there is no file" in said.err
+
+
+def test_an_unknown_type_of_model_is_one_line(plan, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "none_such"}')
+    said = plan("--model", tmp_path, "--device-gib", 1)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "cannot be read" in said.err
+
+
+def test_the_command_line_itself_stays_without_torch():
+    code = "import sys, castalia.__main__; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
