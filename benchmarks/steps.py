@@ -21,7 +21,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from benchmarks.cases import CHECKPOINTING, CHUNKED_CE, OURS, PEERS, Case, Measured
-from core.streambp import Layout, attach, token_logps
+from core.streambp import Layout, attach, backward_linear
 from core.streambp.policy import Keep, StoreName
 
 WARM_UP_TOKENS = 128
@@ -104,17 +104,16 @@ def _streamed(case: Case, model: PreTrainedModel) -> Step:
 
     def step(ids_BT: Tensor) -> float:
         targets_BT = functional.pad(ids_BT[:, 1:], (0, 1), value=-100)
-        logp_BT = token_logps(
+        weight = -1 / (ids_BT.shape[1] - 1)
+        logp_BT = backward_linear(
             model,
             ids_BT,
             targets_BT,
             Layout.causal([ids_BT.shape[1]], ids_BT.shape[1]),
+            torch.full(ids_BT.shape, weight, device=ids_BT.device),
             head_chunk_tokens=case.head_chunk_tokens,
-            linear_weight_BT=torch.ones(ids_BT.shape, device=ids_BT.device),
         )
-        loss = -logp_BT.sum() / (ids_BT.shape[1] - 1)
-        loss.backward()
-        return loss.item()
+        return logp_BT.sum().item() * weight
 
     return step
 

@@ -3,13 +3,13 @@
 Luo, Li, Zhao, Li, "StreamBP", arXiv 2506.03077. The engine knows torch and transformers and nothing
 of jobs. `attach` turns each decoder layer of a stock model into one streamed autograd node;
 `token_logps` and `answer_logps` give the per-token log-probabilities that every objective is a
-function of.
+function of; `backward_linear` is the shorter way where the objective is linear in them.
 """
 
 from core.streambp.attach import Attachment, LayerReport, attach
 from core.streambp.errors import StreamError
 from core.streambp.layout import Layout, Shared
-from core.streambp.logps import answer_logps, token_logps
+from core.streambp.logps import answer_logps, backward_linear, token_logps
 
 __all__ = [
     "Attachment",
@@ -19,5 +19,6 @@ __all__ = [
     "StreamError",
     "answer_logps",
     "attach",
+    "backward_linear",
     "token_logps",
 ]

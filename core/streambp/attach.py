@@ -1,13 +1,14 @@
 """Turn a stock model into a streamed one, and back.
 
-Only two things change, both on this one model: the `forward` of its decoder layers, and the
-configuration objects inside its decoder, which become copies that name our attention. Parameters,
-buffers, module names and `model.config` stay as they are, so a state dict before, during and after
-is the same. Whether a layer can be streamed is tried, not looked up: a few tokens go through it in
-chunks, and a layer that then answers differently is checkpointed whole and says why.
+Only two things change, both on this one model: the `forward` of its decoder layers and of its last
+norm, and the configuration objects inside its decoder, which become copies that name our attention.
+Parameters, buffers, module names and `model.config` stay as they are, so a state dict before,
+during and after is the same. Whether a layer can be streamed is tried, not looked up: a few tokens
+go through it in chunks, and a layer that then answers differently is checkpointed whole and says
+why.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -23,6 +24,7 @@ from core.streambp.forwards import (
     refuse_gradient_checkpointing,
 )
 from core.streambp.head import Head
+from core.streambp.late import LateForward
 from core.streambp.policy import Keep, StoreName, policy
 from core.streambp.probe import tried
 from core.streambp.swaps import Undo, name_our_attention
@@ -110,7 +112,11 @@ def attach(
         undo.set(layer, "forward", new)
         status: Status = "checkpointed" if reason else "streamed"
         reports.append(LayerReport(name, status, reason, carries))
-    attachment = Attachment(model, decoder, trial.head, tuple(reports), undo, kept.remark)
+    head = trial.head
+    if trial.last is not None:
+        head = replace(head, norm=LateForward(trial.last))
+        undo.set(trial.last, "forward", head.norm)
+    attachment = Attachment(model, decoder, head, tuple(reports), undo, kept.remark)
     causal.__dict__[_ATTRIBUTE] = attachment
     return attachment
 

@@ -40,10 +40,6 @@ class TemperatureError(StreamError):
     """Logits are divided by a finite number above 0."""
 
 
-class LinearityError(StreamError):
-    """The objective is not the linear one whose weights were given beforehand."""
-
-
 class PolicyError(StreamError):
     """What is to be kept, or where, is not said in words that are known here."""
 

@@ -1,6 +1,6 @@
-"""What lies between a model's hidden states and its logits: one module, a scale and a cap.
+"""What lies between a model's last layer and its logits: a norm, a linear map, a scale and a cap.
 
-    z = cap * tanh(scale * output(h) / cap) / temperature
+    z = cap * tanh(scale * output(norm(h)) / cap) / temperature
 
 Scale and cap are read from the configuration and compared with the family's own forward on a few
 rows: a head that does more is refused.
@@ -16,16 +16,33 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from core.streambp.errors import TemperatureError, UnknownHeadError
+from core.streambp.late import LateForward, is_hooked
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The output module and what becomes of its answer; `cap` is None where there is none."""
+    """The output module and what becomes of its answer; `cap` is None where there is none.
+
+    `norm` is the decoder's last module where it can be left to the head (see `late`).
+    """
 
     output: nn.Module
     scale: float
     cap: float | None
     temperature: float = 1.0
+    norm: LateForward | None = None
+
+    @property
+    def awake(self) -> "Head":
+        """The head of this moment: a norm that is watched meanwhile stays with the decoder."""
+        if self.norm is not None and is_hooked(self.norm.module):
+            return replace(self, norm=None)
+        return self
+
+    def parameters(self) -> list[Tensor]:
+        """Give the parameters of the norm, then those of the output."""
+        norm = [] if self.norm is None else list(self.norm.module.parameters())
+        return [*norm, *self.output.parameters()]
 
     def at(self, temperature: float) -> "Head":
         """Divide the logits by `temperature`: the distribution that a sampler drew from."""

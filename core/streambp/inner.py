@@ -1,11 +1,13 @@
 """The derivative of one chunk, taken inside the backward pass of the whole, and sums of such.
 
 Hooks that a user has put on a parameter belong to the whole gradient: they must see it once, not
-once per chunk. `torch.autograd.grad` would run them on every share, so they sleep meanwhile.
+once per chunk. `torch.autograd.grad` would run them on every share, so they sleep meanwhile. In
+their place a hook of ours adds each parameter's share to its sum as soon as autograd has made it,
+and puts a tensor without bytes in its place: a chunk never holds the shares of a whole layer.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor
@@ -13,12 +15,41 @@ from torch import Tensor
 from core.streambp.keys import summing_dtype
 
 
-def shares_of(
-    outs: Sequence[Tensor], inputs: Sequence[Tensor], grads: Sequence[Tensor]
-) -> list[Tensor | None]:
-    """Gradient of each input, None where the chunk did not use it; no hook on an input runs."""
-    with _hooks_asleep(inputs):
-        return list(torch.autograd.grad(outs, inputs, grads, allow_unused=True))
+class GradientSums:
+    """Sums of parameter gradients over chunks, in float32 where the parameters are narrower."""
+
+    def __init__(self, params: list[Tensor]) -> None:
+        self.params = params
+        self._sums: list[Tensor | None] = [None] * len(params)
+
+    def shares_of(
+        self, outs: Sequence[Tensor], inputs: Sequence[Tensor], grads: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        """Add one chunk's gradients to the sums; give those of `inputs`, None for an unused one."""
+        with _hooks_asleep([*inputs, *self.params]), ExitStack() as awake:
+            for index, param in enumerate(self.params):
+                hook = param.register_hook(self._adding(index))
+                awake.callback(hook.remove)
+            wanted = [*inputs, *self.params]
+            shares = torch.autograd.grad(outs, wanted, grads, allow_unused=True)
+        return list(shares[: len(inputs)])
+
+    def totals(self) -> list[Tensor | None]:
+        """Give the sums in the dtypes of the parameters; None for one that no chunk used."""
+        pairs = zip(self._sums, self.params, strict=True)
+        return [None if total is None else total.to(p.dtype) for total, p in pairs]
+
+    def _adding(self, index: int) -> Callable[[Tensor], Tensor]:
+        def add(share: Tensor) -> Tensor:
+            total = self._sums[index]
+            if total is None:
+                # A copy, for autograd may give one tensor to two parameters.
+                self._sums[index] = share.to(summing_dtype(share.dtype), copy=True)
+            else:
+                total += share
+            return share.new_zeros(()).expand(share.shape)
+
+        return add
 
 
 @contextmanager
@@ -33,30 +64,3 @@ def _hooks_asleep(tensors: Sequence[Tensor]) -> Iterator[None]:
     finally:
         for hooks, before in zip(lively, kept, strict=True):
             hooks.update(before)
-
-
-class GradientSums:
-    """Sums of parameter gradients over chunks, in float32 where the parameters are narrower."""
-
-    def __init__(self, params: list[Tensor]) -> None:
-        self.params = params
-        self._sums: list[Tensor | None] = [None] * len(params)
-        self._ours = [False] * len(params)  # autograd may give one tensor to two parameters
-
-    def add(self, shares: Iterable[Tensor | None]) -> None:
-        """Add one chunk's gradients; None is a parameter that the chunk did not use."""
-        for index, share in enumerate(shares):
-            if share is None:
-                continue
-            total = self._sums[index]
-            if total is None:
-                self._sums[index] = share.to(summing_dtype(share.dtype))
-            elif self._ours[index]:
-                total += share
-            else:
-                self._sums[index], self._ours[index] = total + share, True
-
-    def totals(self) -> list[Tensor | None]:
-        """Give the sums in the dtypes of the parameters."""
-        pairs = zip(self._sums, self.params, strict=True)
-        return [None if total is None else total.to(p.dtype) for total, p in pairs]

@@ -4,7 +4,8 @@ Legend: B rows, T tokens, M = B * T, N scored tokens, D width.
 """
 
 import inspect
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import torch
@@ -12,12 +13,20 @@ from torch import Tensor, nn
 
 from core.streambp.attach import Attachment, attachment_of
 from core.streambp.batch import IGNORED, check_answers, check_batch
-from core.streambp.errors import LayoutError, at_least_one
+from core.streambp.errors import LayoutError, TargetError, at_least_one
+from core.streambp.late import last_module_late
 from core.streambp.layout import Layout
-from core.streambp.scores import HeadScores, Scoring
+from core.streambp.scores import HeadScores, LinearScores, Scoring
 from core.streambp.visibility import layout_in_force
 
-__all__ = ["IGNORED", "answer_logps", "check_answers", "check_batch", "token_logps"]
+__all__ = [
+    "IGNORED",
+    "answer_logps",
+    "backward_linear",
+    "check_answers",
+    "check_batch",
+    "token_logps",
+]
 
 Scores = Tensor | tuple[Tensor, Tensor]
 
@@ -26,13 +35,11 @@ Scores = Tensor | tuple[Tensor, Tensor]
 def token_logps(
     model: nn.Module, input_ids_BT: Tensor, target_ids_BT: Tensor, layout: Layout, *,
     head_chunk_tokens: int, temperature: float = ..., with_entropy: Literal[False] = ...,
-    linear_weight_BT: Tensor | None = ...,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def token_logps(
     model: nn.Module, input_ids_BT: Tensor, target_ids_BT: Tensor, layout: Layout, *,
     head_chunk_tokens: int, temperature: float = ..., with_entropy: Literal[True],
-    linear_weight_BT: Tensor | None = ...,
 ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def token_logps(
     model: nn.Module,
@@ -43,7 +50,6 @@ def token_logps(
     head_chunk_tokens: int,
     temperature: float = 1.0,
     with_entropy: bool = False,
-    linear_weight_BT: Tensor | None = None,
 ) -> Scores:
     """logp_BT: the log-probability of target_ids_BT[b, t] given tokens 0..t of its document.
 
@@ -53,16 +59,12 @@ def token_logps(
     `with_entropy` gives (logp_BT, entropy_BT): the entropy in nats of the distribution that each
     target was looked up in, 0 where nothing is scored; it can be differentiated.
 
-    `linear_weight_BT` promises that the objective's gradient with respect to logp_BT is these
-    weights times one number. The head then makes its gradient in the forward pass and saves a
-    product; the promise is checked in the backward pass, of which there can be one only, and
-    entropy carries no gradient. Raises StreamErrors.
+    For an objective that is linear in them see `backward_linear`. Raises StreamErrors.
     """
     check_batch(input_ids_BT, target_ids_BT, layout)
-    slots_N = (target_ids_BT.flatten() != IGNORED).nonzero()[:, 0]
-    wanted = _Wanted(slots_N, slots_N, target_ids_BT.flatten()[slots_N])
+    wanted = _of_targets(target_ids_BT)
     return _scores(
-        model, input_ids_BT, layout, wanted, linear_weight_BT,
+        model, input_ids_BT, layout, wanted,
         tile_tokens=head_chunk_tokens, temperature=temperature, entropy=with_entropy,
     )  # fmt: skip
 
@@ -71,13 +73,11 @@ def token_logps(
 def answer_logps(
     model: nn.Module, input_ids_BT: Tensor, scored_BT: Tensor, layout: Layout, *,
     head_chunk_tokens: int, temperature: float = ..., with_entropy: Literal[False] = ...,
-    linear_weight_BT: Tensor | None = ...,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def answer_logps(
     model: nn.Module, input_ids_BT: Tensor, scored_BT: Tensor, layout: Layout, *,
     head_chunk_tokens: int, temperature: float = ..., with_entropy: Literal[True],
-    linear_weight_BT: Tensor | None = ...,
 ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def answer_logps(
     model: nn.Module,
@@ -88,7 +88,6 @@ def answer_logps(
     head_chunk_tokens: int,
     temperature: float = 1.0,
     with_entropy: bool = False,
-    linear_weight_BT: Tensor | None = None,
 ) -> Scores:
     """logp_BT: the log-probability of token input_ids_BT[b, t] itself, at its own place.
 
@@ -103,9 +102,41 @@ def answer_logps(
     before_N = layout.predictors().to(slots_N.device).flatten()[slots_N]
     wanted = _Wanted(slots_N, row_N + before_N, input_ids_BT.flatten()[slots_N])
     return _scores(
-        model, input_ids_BT, layout, wanted, linear_weight_BT,
+        model, input_ids_BT, layout, wanted,
         tile_tokens=head_chunk_tokens, temperature=temperature, entropy=with_entropy,
     )  # fmt: skip
+
+
+def backward_linear(
+    model: nn.Module,
+    input_ids_BT: Tensor,
+    target_ids_BT: Tensor,
+    layout: Layout,
+    weight_BT: Tensor,
+    *,
+    head_chunk_tokens: int,
+    temperature: float = 1.0,
+) -> Tensor:
+    """Add the gradient of (weight_BT * logp_BT).sum() to every `.grad`; give logp_BT, no graph.
+
+    What `token_logps` and a backward pass would do, for an objective whose gradient with respect to
+    logp_BT is known beforehand: the head makes each tile of logits once instead of twice, and no
+    second matrix of the head's size exists. weight_BT counts only where a target is scored. Raises
+    StreamErrors, and torch's own error where nothing requires gradient.
+    """
+    check_batch(input_ids_BT, target_ids_BT, layout)
+    if weight_BT.shape != target_ids_BT.shape:
+        shape = tuple(target_ids_BT.shape)
+        raise TargetError("weight", tuple(weight_BT.shape), f"give {shape}, like targets")
+    wanted = _of_targets(target_ids_BT)
+    hidden_MD, scoring = _prepared(
+        model, input_ids_BT, layout, wanted, head_chunk_tokens, temperature
+    )
+    weight_N = weight_BT.flatten().to(hidden_MD.device)[wanted.slots_N]
+    zero, logp_N = LinearScores.apply(scoring, weight_N, hidden_MD, *scoring.head.parameters())
+    del hidden_MD  # the backward pass does not need it: let it go
+    zero.backward()
+    return _table(logp_N, wanted.slots_N, input_ids_BT.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,33 +148,47 @@ class _Wanted:
     targets_N: Tensor
 
 
+def _of_targets(target_ids_BT: Tensor) -> _Wanted:
+    slots_N = (target_ids_BT.flatten() != IGNORED).nonzero()[:, 0]
+    return _Wanted(slots_N, slots_N, target_ids_BT.flatten()[slots_N])
+
+
 def _scores(
-    model: nn.Module, input_ids_BT: Tensor, layout: Layout, wanted: _Wanted,
-    linear_weight_BT: Tensor | None, *, tile_tokens: int, temperature: float, entropy: bool,
+    model: nn.Module, input_ids_BT: Tensor, layout: Layout, wanted: _Wanted, *,
+    tile_tokens: int, temperature: float, entropy: bool,
 ) -> Scores:  # fmt: skip
+    hidden_MD, scoring = _prepared(model, input_ids_BT, layout, wanted, tile_tokens, temperature)
+    scoring = replace(scoring, entropy=entropy)
+    logp_N, entropy_N = HeadScores.apply(scoring, hidden_MD, *scoring.head.parameters())
+    tables = [
+        _table(x, wanted.slots_N, input_ids_BT.shape) for x in (logp_N, entropy_N)[: 1 + entropy]
+    ]
+    return (tables[0], tables[1]) if entropy else tables[0]
+
+
+def _prepared(
+    model: nn.Module, input_ids_BT: Tensor, layout: Layout, wanted: _Wanted, tile_tokens: int,
+    temperature: float,
+) -> tuple[Tensor, Scoring]:  # fmt: skip
+    """Run the decoder: hidden_MD, and what the head is to make of it."""
     attachment = attachment_of(model)
-    head = attachment.head.at(temperature)
+    head = attachment.head.at(temperature).awake
     at_least_one("head_chunk_tokens", tile_tokens)
-    hidden_MD = _hidden(attachment, input_ids_BT, layout).flatten(0, 1)
-    slots_N, places_N, targets_N = (
-        x.to(hidden_MD.device) for x in (wanted.slots_N, wanted.places_N, wanted.targets_N)
-    )
-    weight_N = None
-    if linear_weight_BT is not None and torch.is_grad_enabled():
-        weight_N = linear_weight_BT.to(hidden_MD.device).flatten()[slots_N]
-    scoring = Scoring(head, places_N, targets_N, tile_tokens, entropy, weight_N)
-    logp_N, entropy_N = HeadScores.apply(scoring, hidden_MD, *head.output.parameters())
-    logp_BT = _table(logp_N, slots_N, input_ids_BT.shape)
-    return (logp_BT, _table(entropy_N, slots_N, input_ids_BT.shape)) if entropy else logp_BT
+    late = nullcontext() if head.norm is None else last_module_late()
+    with late:
+        hidden_MD = _hidden(attachment, input_ids_BT, layout).flatten(0, 1)
+    places_N, targets_N = (x.to(hidden_MD.device) for x in (wanted.places_N, wanted.targets_N))
+    return hidden_MD, Scoring(head, places_N, targets_N, tile_tokens)
 
 
 def _table(x_N: Tensor, slots_N: Tensor, shape: torch.Size) -> Tensor:
     """Spread what was computed for scored tokens over all, 0 elsewhere."""
+    slots_N = slots_N.to(x_N.device)
     return x_N.new_zeros(shape.numel()).index_copy(0, slots_N, x_N).view(shape)
 
 
 def _hidden(attachment: Attachment, input_ids_BT: Tensor, layout: Layout) -> Tensor:
-    """Hidden states after the final norm, of shape (B, T, D)."""
+    """Hidden states of which the head makes logits, of shape (B, T, D)."""
     mixing = [x.name for x in attachment.layers if x.status == "checkpointed" or x.carries]
     if mixing and not layout.is_plain:
         raise LayoutError(

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from core.streambp.forwards import StreamedForward
 from core.streambp.head import Head, known_head
+from core.streambp.late import last_module
 from core.streambp.policy import Policy
 from core.streambp.swaps import Undo, name_our_attention
 from core.streambp.visibility import Rule
@@ -26,10 +27,12 @@ _PROBE_TOKENS, _PROBE_CHUNK = 7, 2
 class Trial:
     """What a few tokens told: the head and, for each layer, why it cannot be streamed, or ''.
 
-    `carries` says of each layer whether it carries states from token to token.
+    `carries` says of each layer whether it carries states from token to token; `last` is the
+    decoder's last module where it can be left to the head.
     """
 
     head: Head
+    last: nn.Module | None
     reasons: tuple[str, ...]
     carries: tuple[bool, ...]
 
@@ -50,7 +53,7 @@ def tried(causal: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module]) 
         for layer, record in zip(layers, records, strict=True):
             undo.set(layer, "forward", record)
         with torch.no_grad():
-            head = known_head(causal, decoder, ids)
+            head, last = known_head(causal, decoder, ids), last_module(decoder, ids)
         name_our_attention(decoder, undo)
         for layer, probe in zip(layers, probes, strict=True):
             undo.set(layer, "forward", probe)
@@ -61,7 +64,7 @@ def tried(causal: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module]) 
     reasons = (
         p.streamed or (choked and f"the model needs its own masks: {choked}") for p in probes
     )
-    return Trial(head, tuple(reasons), tuple(probe.streamer.carries for probe in probes))
+    return Trial(head, last, tuple(reasons), tuple(probe.streamer.carries for probe in probes))
 
 
 def _failure(decoder: nn.Module, ids_BT: Tensor) -> str:

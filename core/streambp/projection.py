@@ -1,8 +1,8 @@
 """The output module on one tile of tokens: its answer, and the gradient sent back through it.
 
 A plain `nn.Linear` is differentiated by hand, because autograd would make a new V x D matrix for
-every tile: here one matrix gathers them all. Any other output (an adapter, a hook, a sharded
-weight) goes through autograd.
+every tile: here one matrix gathers them all, and where the caller allows it that matrix is the
+weight's own `.grad`. Any other output (an adapter, a hook, a sharded weight) goes through autograd.
 
     dh_CD = do_CV W_VD,     dW_VD = sum over tiles of do_CV^T h_CD,     db_V = sum of do_CV
 
@@ -12,11 +12,12 @@ Legend: C tokens of a tile, D width, V vocabulary.
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.nn import functional
 
-from core.streambp.inner import GradientSums, shares_of
 from core.streambp.keys import as_autocast, summing_dtype
+from core.streambp.late import is_hooked
+from core.streambp.tile import Tile
 
 _BLOCK = 4096  # words of the vocabulary whose gradient is widened at once
 
@@ -40,32 +41,49 @@ class Projection(Protocol):
         ...
 
 
-def projection(output: nn.Module, params: list[Tensor], needs: list[bool]) -> Projection:
-    """Choose by the module; `needs` says what gradient is wanted: of hidden_CD, of each param."""
+def projection(
+    output: nn.Module, params: list[Tensor], needs: list[bool], *, direct: bool = False
+) -> Projection:
+    """Choose by the module; `needs` says what gradient is wanted: of hidden_CD, of each param.
+
+    `direct` allows to add the gradient of a weight that nobody watches to its `.grad`, as it is
+    made; `totals` then has None for it.
+    """
     if is_plain(output):
-        return PlainProjection(params, needs)
+        return PlainProjection(params, needs, direct=direct and is_unwatched(params[0]))
     return GraphProjection(output, params, needs)
 
 
 def is_plain(output: nn.Module) -> bool:
     """Say whether the module is a linear map and nothing else."""
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return (
         type(output) is nn.Linear
         and "forward" not in output.__dict__
         and all(type(p) is nn.Parameter for p in output.parameters())
-        and not any(getattr(output, name) for name in hooks)
+        and not is_hooked(output)
     )
+
+
+def is_unwatched(param: Tensor) -> bool:
+    """Say whether a gradient may go to `.grad` past autograd: no hook, no process waits for it."""
+    watched = param._backward_hooks or param._post_accumulate_grad_hooks  # noqa: SLF001
+    alone = not (distributed.is_available() and distributed.is_initialized())
+    return alone and not watched and summing_dtype(param.dtype) == param.dtype
 
 
 class PlainProjection:
     """A linear map; `params` are its weight_VD and, where it has one, its bias_V."""
 
-    def __init__(self, params: list[Tensor], needs: list[bool]) -> None:
-        self._params, self._needs = params, needs
+    def __init__(self, params: list[Tensor], needs: list[bool], *, direct: bool = False) -> None:
+        self._params, self._needs, self._direct = params, needs, direct
         # Cast once for all tiles.
         self._weight, *self._bias = (as_autocast(p.detach()) for p in params)
         self._sums: list[Tensor | None] = [None] * len(params)
+        if direct and needs[1]:
+            weight = params[0]
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
+            self._sums[0] = weight.grad
         self._hidden = self._weight
 
     def out(self, hidden_CD: Tensor) -> Tensor:
@@ -88,6 +106,8 @@ class PlainProjection:
 
     def totals(self) -> list[Tensor | None]:
         """As Projection.totals."""
+        if self._direct:
+            self._sums[0] = None
         pairs = zip(self._sums, self._params, strict=True)
         return [None if total is None else total.to(p.dtype) for total, p in pairs]
 
@@ -111,32 +131,18 @@ class GraphProjection:
     """Any module, by autograd over one tile."""
 
     def __init__(self, output: nn.Module, params: list[Tensor], needs: list[bool]) -> None:
-        self._output, (self._deeper, *self._wanted) = output, needs
-        self._sums = GradientSums([p for p, need in zip(params, self._wanted, strict=True) if need])
-        self._graph: tuple[Tensor, Tensor] | None = None
+        self._tile = Tile(output, params, needs)
 
     def out(self, hidden_CD: Tensor) -> Tensor:
         """As Projection.out."""
-        differentiable = self._deeper or any(self._wanted)
-        with torch.set_grad_enabled(differentiable):
-            hidden_CD = hidden_CD.detach().requires_grad_(self._deeper)
-            out_CV = self._output(hidden_CD)
-        self._graph = (hidden_CD, out_CV) if differentiable else None
-        dtype = summing_dtype(out_CV.dtype)
-        return out_CV.detach().to(dtype, copy=differentiable)  # the graph may need its own answer
+        out_CV = self._tile.out(hidden_CD)
+        # The graph may need its own answer.
+        return out_CV.to(summing_dtype(out_CV.dtype), copy=self._tile.differentiable)
 
     def send_back(self, dout_CV: Tensor) -> Tensor | None:
         """As Projection.send_back."""
-        assert self._graph is not None, "out was not asked for, or nothing needs gradient"
-        hidden_CD, out_CV = self._graph
-        self._graph = None
-        inputs = [*([hidden_CD] if self._deeper else []), *self._sums.params]
-        shares = shares_of([out_CV], inputs, [dout_CV.to(out_CV.dtype)])
-        share_CD = shares.pop(0) if self._deeper else None
-        self._sums.add(shares)
-        return share_CD
+        return self._tile.send_back(dout_CV)
 
     def totals(self) -> list[Tensor | None]:
         """As Projection.totals."""
-        totals = iter(self._sums.totals())
-        return [next(totals) if need else None for need in self._wanted]
+        return self._tile.totals()

@@ -4,12 +4,13 @@
     H_n = - sum_v p_n[v] log p_n[v],        d H_n / d z_n = - p_n (log p_n + H_n)
 
 with p = softmax(z). Rows x vocabulary never exists. Two passes make every tile twice. Where the
-objective is linear in the log-probabilities and its weights are known beforehand, the forward pass
-makes the gradient too, and the second making of the tiles is saved.
+objective is linear in the log-probabilities, its weights are known before the first tile is made:
+one pass makes each tile's gradient while the tile is there.
 
 Legend: N scored tokens, M hidden states, C tokens of a tile, D width, V vocabulary.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,26 +18,22 @@ import torch
 from torch import Tensor
 
 from core.streambp.call import Autocast
-from core.streambp.errors import LinearityError
 from core.streambp.head import Head
 from core.streambp.keys import summing_dtype
 from core.streambp.layout import chunks
 from core.streambp.projection import Projection, projection
+from core.streambp.tile import Tile
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Which tokens are scored: `targets_N`, predicted by the hidden states at `places_N`.
-
-    With `weight_N` the forward pass makes the gradient of (weight_N * logp_N).sum().
-    """
+    """Which tokens are scored: `targets_N`, predicted by the hidden states at `places_N`."""
 
     head: Head
     places_N: Tensor
     targets_N: Tensor
     tile_tokens: int
-    entropy: bool
-    weight_N: Tensor | None
+    entropy: bool = False
 
     def tiles(self) -> list[slice]:
         """Cut the scored tokens into tiles."""
@@ -44,7 +41,7 @@ class Scoring:
 
 
 class HeadScores(torch.autograd.Function):
-    """logp_N and, where asked for, entropy_N; `params` are the output module's own."""
+    """logp_N and, where asked for, entropy_N; `params` are the norm's, then the output's."""
 
     @staticmethod
     def forward(
@@ -53,32 +50,21 @@ class HeadScores(torch.autograd.Function):
         """Walk the tiles and keep no logits."""
         ctx.set_materialize_grads(False)
         ctx.scoring, ctx.autocast = scoring, Autocast.current(hidden_MD.device.type)
-        one_pass = scoring.weight_N is not None
-        needs = list(ctx.needs_input_grad[1:]) if one_pass else [False] * (1 + len(params))
         with ctx.autocast():
-            walk = Walk(scoring, hidden_MD, list(params), needs)
+            walk = Walk(scoring, hidden_MD, params, [False] * (1 + len(params)))
             for tile in scoring.tiles():
                 walk.score(tile)
-                if scoring.weight_N is not None and any(needs):
-                    walk.send_back(tile, scoring.weight_N[tile], None)
         logp_N, lse_N, entropy_N = walk.scores
-        if one_pass:
-            ctx.grads = walk.grads()
-            if entropy_N is not None:
-                ctx.mark_non_differentiable(entropy_N)
-        else:
-            ctx.save_for_backward(hidden_MD, lse_N, entropy_N, *params)
+        ctx.save_for_backward(hidden_MD, lse_N, entropy_N, *params)
         return logp_N, entropy_N
 
     @staticmethod
     def backward(ctx: Any, grad_N: Tensor | None, entropy_grad_N: Tensor | None) -> tuple[Any, ...]:
-        """Walk the tiles again, or hand over what the forward pass made."""
-        if ctx.scoring.weight_N is not None:
-            return None, *_made_ahead(ctx, grad_N)
+        """Walk the tiles again."""
         hidden_MD, lse_N, entropy_N, *params = ctx.saved_tensors
         grad_N = torch.zeros_like(lse_N) if grad_N is None else grad_N
         with ctx.autocast():
-            walk = Walk(ctx.scoring, hidden_MD, params, list(ctx.needs_input_grad[1:]))
+            walk = Walk(ctx.scoring, hidden_MD, params, ctx.needs_input_grad[1:])
             for tile in ctx.scoring.tiles():
                 walk.rescore(tile, lse_N[tile])
                 streams = None
@@ -88,14 +74,50 @@ class HeadScores(torch.autograd.Function):
         return None, *walk.grads()
 
 
+class LinearScores(torch.autograd.Function):
+    """A zero to call `backward` on, which sends on the gradient of (weight_N * logp_N).sum().
+
+    That gradient is made here. Weights that nobody watches have it in their `.grad` already.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, scoring: Scoring, weight_N: Tensor, hidden_MD: Tensor, *params: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Walk the tiles once."""
+        with Autocast.current(hidden_MD.device.type)():
+            walk = Walk(scoring, hidden_MD, params, ctx.needs_input_grad[2:], direct=True)
+            for tile in scoring.tiles():
+                walk.score(tile)
+                if any(walk.needs):
+                    walk.send_back(tile, weight_N[tile], None)
+        ctx.grads = walk.grads()
+        logp_N = walk.scores[0]
+        ctx.mark_non_differentiable(logp_N)
+        return logp_N.new_zeros(()), logp_N
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Any, ...]:
+        """Hand over what was made, and keep nothing of it."""
+        grads, ctx.grads = ctx.grads, None
+        return None, None, *grads
+
+
 class Walk:
     """One walk over the tiles: between `score` and `send_back` it holds one tile's softmax."""
 
     def __init__(
-        self, scoring: Scoring, hidden_MD: Tensor, params: list[Tensor], needs: list[bool]
-    ) -> None:
+        self, scoring: Scoring, hidden_MD: Tensor, params: Sequence[Tensor],
+        needs: Sequence[bool], *, direct: bool = False,
+    ) -> None:  # fmt: skip
         self.scoring, self.hidden, self.needs = scoring, hidden_MD, needs
-        self.output: Projection = projection(scoring.head.output, params, needs)
+        norm, head = scoring.head.norm, scoring.head
+        own = 0 if norm is None else len(list(norm.module.parameters()))
+        below = list(needs[: 1 + own])
+        self.norm = None if norm is None else Tile(norm.forward, list(params[:own]), below)
+        self.output: Projection = projection(
+            head.output, list(params[own:]), [any(below), *needs[1 + own :]], direct=direct
+        )
         self.hidden_grad = torch.zeros_like(hidden_MD) if needs[0] else None
         logp_N = hidden_MD.new_empty(len(scoring.places_N), dtype=summing_dtype(hidden_MD.dtype))
         entropy_N = torch.empty_like(logp_N) if scoring.entropy else None
@@ -136,44 +158,23 @@ class Walk:
         dz_CV.scatter_add_(1, self.scoring.targets_N[tile, None], grad_C[:, None].to(dz_CV.dtype))
         share_CD = self.output.send_back(self.scoring.head.output_grad_(dz_CV, self._slope))
         self._softmax = self._slope = None
+        if self.norm is not None and share_CD is not None:
+            share_CD = self.norm.send_back(share_CD)
         if self.hidden_grad is not None:
             assert share_CD is not None, "logits depend on hidden states"
             places = (self.scoring.places_N[tile],)  # one may predict several tokens: add
             self.hidden_grad.index_put_(places, share_CD.to(self.hidden.dtype), accumulate=True)
 
     def grads(self) -> list[Tensor | None]:
-        """Give the gradient of the hidden states and of every parameter."""
-        return [self.hidden_grad, *self.output.totals()]
+        """Give the gradient of the hidden states and of every parameter, the norm's first."""
+        norm = [] if self.norm is None else self.norm.totals()
+        return [self.hidden_grad, *norm, *self.output.totals()]
 
     def _logits(self, tile: slice) -> Tensor:
         head = self.scoring.head
-        z_CV = head.shaped_(self.output.out(self.hidden[self.scoring.places_N[tile]]))
+        hidden_CD = self.hidden[self.scoring.places_N[tile]]
+        if self.norm is not None:
+            hidden_CD = self.norm.out(hidden_CD)
+        z_CV = head.shaped_(self.output.out(hidden_CD))
         self._slope = head.slope(z_CV) if any(self.needs) else None
         return z_CV
-
-
-# Rounding of the objective's own arithmetic; a wrong promise is off by orders of magnitude more.
-_ROUNDING = 1e-4
-
-
-def _made_ahead(ctx: Any, grad_N: Tensor | None) -> list[Tensor | None]:
-    """Scale the gradient that was made for weight_N to grad_N, a multiple of it."""
-    if ctx.grads is None:
-        raise LinearityError("backward", "a second one", "the first used up what was made ahead")
-    if grad_N is None:
-        return [None] * len(ctx.grads)
-    factor = _multiple(grad_N, ctx.scoring.weight_N)
-    grads, ctx.grads = ctx.grads, None
-    return [None if grad is None else grad.mul_(factor) for grad in grads]
-
-
-def _multiple(grad_N: Tensor, weight_N: Tensor) -> float:
-    """Find c with grad_N = c * weight_N; LinearityError where there is none."""
-    grad_N, weight_N = grad_N.double(), weight_N.double()
-    square = float(weight_N.square().sum())
-    factor = float((grad_N * weight_N).sum()) / square if square else 0.0
-    if float((grad_N - factor * weight_N).norm()) > _ROUNDING * float(grad_N.norm()):
-        raise LinearityError(
-            "linear_weight_BT", tuple(weight_N.shape), "the objective weighs tokens otherwise"
-        )
-    return factor

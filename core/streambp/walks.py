@@ -14,7 +14,7 @@ from torch import Tensor
 from core.streambp.call import LayerCall
 from core.streambp.carried import States
 from core.streambp.errors import LayerCallError
-from core.streambp.inner import GradientSums, shares_of
+from core.streambp.inner import GradientSums
 from core.streambp.keys import ChunkCache, HeldKeys, KeysCaught, Place
 from core.streambp.layout import chunks
 from core.streambp.policy import Policy
@@ -143,19 +143,19 @@ class ReverseWalk:
             out_BCD = self.call.run(hidden_BCD, (start, stop), view, cache)
         outs, grads = self._outputs(start, stop, out_BCD, cache)
         leaves = [] if view is None else view.leaves
-        inputs = [*([hidden_BCD] if deeper else []), *self.sums.params, *cache.incoming.values()]
+        inputs = [*([hidden_BCD] if deeper else []), *cache.incoming.values()]
         inputs += [x for _, *pair in leaves for x in pair]
-        self._send(iter(shares_of(outs, inputs, grads)), (start, stop), cache.incoming, leaves)
+        shares = iter(self.sums.shares_of(outs, inputs, grads))
+        self._send(shares, (start, stop), cache.incoming, leaves)
 
     def _send(
         self, shares: Iterator[Tensor | None], bounds: tuple[int, int], states: States,
         leaves: list[tuple[Place, Tensor, Tensor]],
     ) -> None:  # fmt: skip
-        """Send shares where they belong: hidden states, parameters, states, earlier keys."""
+        """Send shares where they belong: hidden states, states, earlier keys."""
         if self.hidden_grad is not None:
             share = next(shares)
             self.hidden_grad[:, slice(*bounds)] = 0 if share is None else share
-        self.sums.add(islice(shares, len(self.sums.params)))
         came = zip(states, islice(shares, len(states)), strict=True)
         self._state_grads = {key: grad for key, grad in came if grad is not None}
         for place, _, _ in leaves:

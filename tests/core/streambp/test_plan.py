@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, GPT2Config, Qwen3Config, Qwen3ForCausalLM
 
-from core.streambp import Layout, attach, token_logps
+from core.streambp import Layout, attach, backward_linear
 from core.streambp.peak import LiveBytes
 from core.streambp.plan import PlanError, StepCost, Wish, longest_context, memory_plan
 from core.streambp.plan_probe import footprint
@@ -39,11 +39,10 @@ def measured(tokens, rows, keep, **changed):
     weight = torch.full((rows, tokens), -1 / (rows * tokens))
 
     def step():
-        logp = token_logps(
-            model, ids[:, :-1], ids[:, 1:], Layout.causal([tokens] * rows, tokens),
-            head_chunk_tokens=HEAD, linear_weight_BT=weight,
+        backward_linear(
+            model, ids[:, :-1], ids[:, 1:], Layout.causal([tokens] * rows, tokens), weight,
+            head_chunk_tokens=HEAD,
         )  # fmt: skip
-        (logp * weight).sum().backward()
 
     with LiveBytes() as live:
         step()

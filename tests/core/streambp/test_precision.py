@@ -31,13 +31,13 @@ def test_autocast_of_the_forward_pass_holds_in_the_backward_pass(inside, tiny, b
 
 
 def test_small_shares_are_not_lost_in_long_sums():
-    weight = torch.zeros(1, dtype=torch.bfloat16)
+    weight = torch.zeros(1, dtype=torch.bfloat16, requires_grad=True)
     sums = GradientSums([weight])
     held = HeldKeys(1)
     held.write(0, *[torch.zeros(1, 1, 1, 1, dtype=torch.bfloat16)] * 2)
     for _ in range(1024):
         share = torch.ones(1, dtype=torch.bfloat16)
-        sums.add([share])
+        sums.shares_of([weight * share], [], [torch.ones_like(share)])
         held.add_grads((slice(None),) * 3, share.view(1, 1, 1, 1), None)
     assert sums.totals()[0].item() == 1024  # in bfloat16 the sum would stop at 256
     assert held.grads(0, 1)[0].item() == 1024

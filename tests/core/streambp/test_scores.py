@@ -1,4 +1,4 @@
-"""Temperature, entropy and the gradient made ahead, against whole logits."""
+"""Temperature and entropy, against whole logits."""
 
 import copy
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from core.streambp import attach, token_logps
-from core.streambp.errors import LinearityError, TemperatureError
+from core.streambp.errors import TemperatureError
 
 HEADS = {
     "llama": {"tie_word_embeddings": True},
@@ -51,43 +51,6 @@ def test_entropy_and_temperature_equal_whole_logits_with_their_gradients(
     assert_same(runs[1], runs[0], 5e-6)
 
 
-@pytest.mark.parametrize("family", HEADS)
-def test_a_gradient_made_ahead_is_the_two_passes_gradient(
-    family, tiny, batch, streamed_run, assert_same
-):
-    model, data = tiny(family, **HEADS[family]), batch()
-    want = streamed_run(model, data, 4)
-    for weight in (data.weight_BT, -3 * data.weight_BT):  # a multiple is enough
-        assert_same(streamed_run(model, data, 4, linear_weight_BT=weight), want, 1e-10)
-
-
-def test_a_gradient_made_ahead_runs_the_output_once_per_tile(tiny, batch):
-    model, data, calls = tiny("llama"), batch(), []
-    model.lm_head.register_forward_hook(lambda *_: calls.append(1))
-    for ahead, expected in ((None, 4), (data.weight_BT, 2)):
-        calls.clear()
-        with attach(model, chunk_tokens=4):
-            calls.clear()
-            logp = token_logps(
-                model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=8,
-                linear_weight_BT=ahead,
-            )  # fmt: skip
-            (logp * data.weight_BT).sum().backward()
-        assert len(calls) == expected
-
-
-def test_a_broken_promise_of_linearity_is_refused(tiny, batch):
-    model, data = tiny("llama"), batch()
-    with attach(model, chunk_tokens=4):
-        logp = token_logps(
-            model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=8,
-            linear_weight_BT=data.weight_BT,
-        )  # fmt: skip
-        with pytest.raises(LinearityError, match="linear_weight_BT"):
-            (logp.exp() * data.weight_BT).sum().backward()
-    assert all(p.grad is None for p in model.parameters())
-
-
 @pytest.mark.parametrize("temperature", [0, -1.0, float("inf"), float("nan")])
 def test_a_temperature_that_divides_nothing_is_refused(temperature, tiny, batch):
     model, data = tiny("llama"), batch()
@@ -96,14 +59,3 @@ def test_a_temperature_that_divides_nothing_is_refused(temperature, tiny, batch)
             model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=8,
             temperature=temperature,
         )  # fmt: skip
-
-
-def test_without_gradients_nothing_is_made_ahead(tiny, batch):
-    model, data = tiny("llama"), batch()
-    with attach(model, chunk_tokens=4), torch.no_grad():
-        logp, entropy = token_logps(
-            model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=8,
-            linear_weight_BT=data.weight_BT, with_entropy=True,
-        )  # fmt: skip
-    assert not logp.requires_grad
-    assert bool((entropy[data.targets_BT != -100] > 0).all())

@@ -74,13 +74,6 @@ def test_every_kind_of_attention_equals_plain_autograd(family, chunk, tiny, asse
         assert_same(run(tiny, family, layout, chunk), want, 5e-6)
 
 
-def test_a_gradient_made_ahead_holds_where_one_state_predicts_many_tokens(tiny, assert_same):
-    layout = TREES["one row"]
-    weight = batch_of(layout)[2]
-    got = run(tiny, "llama", layout, 4, linear_weight_BT=weight)
-    assert_same(got, run(tiny, "llama", layout, 4), 1e-10)
-
-
 def test_an_answer_does_not_see_another(tiny):
     layout = TREES["one row"]
     ids, answered, _ = batch_of(layout)
