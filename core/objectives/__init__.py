@@ -5,7 +5,8 @@ autograd on that small table gives the objective's gradient, and the engine walk
 shares one exact backward. Normalisers are counts fixed before the backward: never an average of averages.
 """
 
+from core.objectives.linear import linear_weight
 from core.objectives.loss import Loss
 from core.objectives.sft import sft
 
-__all__ = ["Loss", "sft"]
+__all__ = ["Loss", "linear_weight", "sft"]

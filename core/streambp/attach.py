@@ -1,11 +1,11 @@
 """Turn a stock model into a streamed one, and back.
 
-Only two things change, both on this one model: the `forward` of its decoder layers and of its last
-norm, and the configuration objects inside its decoder, which become copies that name our attention.
-Parameters, buffers, module names and `model.config` stay as they are, so a state dict before,
-during and after is the same. Whether a layer can be streamed is tried, not looked up: a few tokens
-go through it in chunks, and a layer that then answers differently is checkpointed whole and says
-why.
+Only two things change, both on this one model: the `forward` of its decoder layers, its last norm
+and its embedding, and the configuration objects inside its decoder, which become copies that name
+our attention. Parameters, buffers, module names and `model.config` stay as they are, so a state
+dict before, during and after is the same. Whether a layer can be streamed is tried, not looked up:
+a few tokens go through it in chunks, and a layer that then answers differently is checkpointed
+whole and says why.
 """
 
 from dataclasses import dataclass, replace
@@ -27,6 +27,7 @@ from core.streambp.head import Head
 from core.streambp.late import LateForward
 from core.streambp.policy import Keep, StoreName, policy
 from core.streambp.probe import tried
+from core.streambp.straight import StraightEmbedding, is_plain
 from core.streambp.swaps import Undo, name_our_attention
 
 Status = Literal["streamed", "checkpointed"]
@@ -116,6 +117,9 @@ def attach(
     if trial.last is not None:
         head = replace(head, norm=LateForward(trial.last))
         undo.set(trial.last, "forward", head.norm)
+    embedding = causal.get_input_embeddings()
+    if is_plain(embedding):
+        undo.set(embedding, "forward", StraightEmbedding(embedding))
     attachment = Attachment(model, decoder, head, tuple(reports), undo, kept.remark)
     causal.__dict__[_ATTRIBUTE] = attachment
     return attachment

@@ -12,14 +12,19 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor
 
-from core.streambp.keys import summing_dtype
+from core.streambp.dtypes import summing_dtype
+from core.streambp.straight import own_grad, unwatched
 
 
 class GradientSums:
-    """Sums of parameter gradients over chunks, in float32 where the parameters are narrower."""
+    """Sums of parameter gradients over chunks, in float32 where the parameters are narrower.
 
-    def __init__(self, params: list[Tensor]) -> None:
+    With `straight` the sum of a parameter that nobody watches is its `.grad`.
+    """
+
+    def __init__(self, params: list[Tensor], *, straight: bool = False) -> None:
         self.params = params
+        self._straight = [straight and unwatched(p) for p in params]
         self._sums: list[Tensor | None] = [None] * len(params)
 
     def shares_of(
@@ -35,12 +40,14 @@ class GradientSums:
         return list(shares[: len(inputs)])
 
     def totals(self) -> list[Tensor | None]:
-        """Give the sums in the dtypes of the parameters; None for one that no chunk used."""
-        pairs = zip(self._sums, self.params, strict=True)
-        return [None if total is None else total.to(p.dtype) for total, p in pairs]
+        """Give the sums in the dtypes of the parameters; None where unused, or gone straight."""
+        triples = zip(self._sums, self.params, self._straight, strict=True)
+        return [None if x is None or gone else x.to(p.dtype) for x, p, gone in triples]
 
     def _adding(self, index: int) -> Callable[[Tensor], Tensor]:
         def add(share: Tensor) -> Tensor:
+            if self._straight[index]:
+                self._sums[index] = own_grad(self.params[index])
             total = self._sums[index]
             if total is None:
                 # A copy, for autograd may give one tensor to two parameters.

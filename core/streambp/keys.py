@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from core.streambp.carried import CarriedStates, States
+from core.streambp.dtypes import as_autocast, summing_dtype
 from core.streambp.errors import LayerCallError
 
 Place = tuple[slice, slice, slice]  # rows, heads, tokens
@@ -86,16 +87,3 @@ class HeldKeys:
 
     def _room(self, like_BHCK: Tensor) -> Tensor:
         return like_BHCK.new_empty(*like_BHCK.shape[:2], self.tokens, like_BHCK.shape[3])
-
-
-def as_autocast(x: Tensor) -> Tensor:
-    """Cast as autocast does for torch's public attention; it does not know the private kernels."""
-    device = x.device.type
-    if not torch.is_autocast_enabled(device) or x.dtype == torch.float64:
-        return x
-    return x.to(torch.get_autocast_dtype(device))
-
-
-def summing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Long sums of half-precision gradients are taken in float32."""
-    return torch.float32 if dtype.itemsize < torch.float32.itemsize else dtype

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from core.streambp.call import Autocast, LayerCall
 from core.streambp.policy import Policy
+from core.streambp.straight import straight_now
 from core.streambp.walks import ForwardWalk, Kept, ReverseWalk
 
 
@@ -32,7 +33,7 @@ class StreamedLayer(torch.autograd.Function):
         ctx: Any, call: LayerCall, policy: Policy, hidden_BTD: Tensor, *params: Tensor
     ) -> Tensor:
         """Walk first chunk to last."""
-        ctx.call, ctx.policy = call, policy
+        ctx.call, ctx.policy, ctx.straight = call, policy, straight_now()
         ctx.autocast = Autocast.current(hidden_BTD.device.type)
         walk = ForwardWalk(call, policy, hidden_BTD)
         with ctx.autocast():
@@ -53,7 +54,9 @@ class StreamedLayer(torch.autograd.Function):
         needed = ctx.needs_input_grad[2:]
         wanted = [p for p, need in zip(params, needed[1:], strict=True) if need]
         kept = _brought_back(ctx)
-        walk = ReverseWalk(ctx.call, ctx.bounds, kept, grad_BTD, wanted, deeper=needed[0])
+        walk = ReverseWalk(
+            ctx.call, ctx.bounds, kept, grad_BTD, wanted, deeper=needed[0], straight=ctx.straight
+        )
         with ctx.autocast():
             walk.run()
         grads = iter(walk.sums.totals())

@@ -17,6 +17,7 @@ from core.streambp.errors import LayoutError, TargetError, at_least_one
 from core.streambp.late import last_module_late
 from core.streambp.layout import Layout
 from core.streambp.scores import HeadScores, LinearScores, Scoring
+from core.streambp.straight import gradients_go_straight
 from core.streambp.visibility import layout_in_force
 
 __all__ = [
@@ -120,18 +121,19 @@ def backward_linear(
     """Add the gradient of (weight_BT * logp_BT).sum() to every `.grad`; give logp_BT, no graph.
 
     What `token_logps` and a backward pass would do, for an objective whose gradient with respect to
-    logp_BT is known beforehand: the head makes each tile of logits once instead of twice, and no
-    second matrix of the head's size exists. weight_BT counts only where a target is scored. Raises
-    StreamErrors, and torch's own error where nothing requires gradient.
+    logp_BT is known beforehand: the head makes each tile of logits once instead of twice, and
+    gradients of parameters without hooks are summed where they are to lie. weight_BT counts only
+    where a target is scored. Raises StreamErrors, and torch's own error where nothing requires gradient.
     """
     check_batch(input_ids_BT, target_ids_BT, layout)
     if weight_BT.shape != target_ids_BT.shape:
         shape = tuple(target_ids_BT.shape)
         raise TargetError("weight", tuple(weight_BT.shape), f"give {shape}, like targets")
     wanted = _of_targets(target_ids_BT)
-    hidden_MD, scoring = _prepared(
-        model, input_ids_BT, layout, wanted, head_chunk_tokens, temperature
-    )
+    with gradients_go_straight():
+        hidden_MD, scoring = _prepared(
+            model, input_ids_BT, layout, wanted, head_chunk_tokens, temperature
+        )
     weight_N = weight_BT.flatten().to(hidden_MD.device)[wanted.slots_N]
     zero, logp_N = LinearScores.apply(scoring, weight_N, hidden_MD, *scoring.head.parameters())
     del hidden_MD  # the backward pass does not need it: let it go

@@ -12,11 +12,12 @@ Legend: C tokens of a tile, D width, V vocabulary.
 from typing import Protocol
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn import functional
 
-from core.streambp.keys import as_autocast, summing_dtype
+from core.streambp.dtypes import as_autocast, summing_dtype
 from core.streambp.late import is_hooked
+from core.streambp.straight import own_grad, unwatched
 from core.streambp.tile import Tile
 
 _BLOCK = 4096  # words of the vocabulary whose gradient is widened at once
@@ -42,15 +43,15 @@ class Projection(Protocol):
 
 
 def projection(
-    output: nn.Module, params: list[Tensor], needs: list[bool], *, direct: bool = False
+    output: nn.Module, params: list[Tensor], needs: list[bool], *, straight: bool = False
 ) -> Projection:
     """Choose by the module; `needs` says what gradient is wanted: of hidden_CD, of each param.
 
-    `direct` allows to add the gradient of a weight that nobody watches to its `.grad`, as it is
+    `straight` allows to add the gradient of a weight that nobody watches to its `.grad`, as it is
     made; `totals` then has None for it.
     """
     if is_plain(output):
-        return PlainProjection(params, needs, direct=direct and is_unwatched(params[0]))
+        return PlainProjection(params, needs, straight=straight and unwatched(params[0]))
     return GraphProjection(output, params, needs)
 
 
@@ -64,26 +65,16 @@ def is_plain(output: nn.Module) -> bool:
     )
 
 
-def is_unwatched(param: Tensor) -> bool:
-    """Say whether a gradient may go to `.grad` past autograd: no hook, no process waits for it."""
-    watched = param._backward_hooks or param._post_accumulate_grad_hooks  # noqa: SLF001
-    alone = not (distributed.is_available() and distributed.is_initialized())
-    return alone and not watched and summing_dtype(param.dtype) == param.dtype
-
-
 class PlainProjection:
     """A linear map; `params` are its weight_VD and, where it has one, its bias_V."""
 
-    def __init__(self, params: list[Tensor], needs: list[bool], *, direct: bool = False) -> None:
-        self._params, self._needs, self._direct = params, needs, direct
+    def __init__(self, params: list[Tensor], needs: list[bool], *, straight: bool = False) -> None:
+        self._params, self._needs, self._straight = params, needs, straight
         # Cast once for all tiles.
         self._weight, *self._bias = (as_autocast(p.detach()) for p in params)
         self._sums: list[Tensor | None] = [None] * len(params)
-        if direct and needs[1]:
-            weight = params[0]
-            if weight.grad is None:
-                weight.grad = torch.zeros_like(weight)
-            self._sums[0] = weight.grad
+        if straight and needs[1]:
+            self._sums[0] = own_grad(params[0])
         self._hidden = self._weight
 
     def out(self, hidden_CD: Tensor) -> Tensor:
@@ -106,7 +97,7 @@ class PlainProjection:
 
     def totals(self) -> list[Tensor | None]:
         """As Projection.totals."""
-        if self._direct:
+        if self._straight:
             self._sums[0] = None
         pairs = zip(self._sums, self._params, strict=True)
         return [None if total is None else total.to(p.dtype) for total, p in pairs]

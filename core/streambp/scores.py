@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from core.streambp.call import Autocast
+from core.streambp.dtypes import summing_dtype
 from core.streambp.head import Head
-from core.streambp.keys import summing_dtype
 from core.streambp.layout import chunks
 from core.streambp.projection import Projection, projection
 from core.streambp.tile import Tile
@@ -86,7 +86,7 @@ class LinearScores(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """Walk the tiles once."""
         with Autocast.current(hidden_MD.device.type)():
-            walk = Walk(scoring, hidden_MD, params, ctx.needs_input_grad[2:], direct=True)
+            walk = Walk(scoring, hidden_MD, params, ctx.needs_input_grad[2:], straight=True)
             for tile in scoring.tiles():
                 walk.score(tile)
                 if any(walk.needs):
@@ -108,7 +108,7 @@ class Walk:
 
     def __init__(
         self, scoring: Scoring, hidden_MD: Tensor, params: Sequence[Tensor],
-        needs: Sequence[bool], *, direct: bool = False,
+        needs: Sequence[bool], *, straight: bool = False,
     ) -> None:  # fmt: skip
         self.scoring, self.hidden, self.needs = scoring, hidden_MD, needs
         norm, head = scoring.head.norm, scoring.head
@@ -116,7 +116,7 @@ class Walk:
         below = list(needs[: 1 + own])
         self.norm = None if norm is None else Tile(norm.forward, list(params[:own]), below)
         self.output: Projection = projection(
-            head.output, list(params[own:]), [any(below), *needs[1 + own :]], direct=direct
+            head.output, list(params[own:]), [any(below), *needs[1 + own :]], straight=straight
         )
         self.hidden_grad = torch.zeros_like(hidden_MD) if needs[0] else None
         logp_N = hidden_MD.new_empty(len(scoring.places_N), dtype=summing_dtype(hidden_MD.dtype))

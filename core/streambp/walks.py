@@ -108,10 +108,11 @@ class ReverseWalk:
         wanted: list[Tensor],
         *,
         deeper: bool,
+        straight: bool,
     ) -> None:
         self.call, self.bounds, self.kept, self.grad = call, bounds, kept, grad_BTD
         self.hidden_grad = torch.empty_like(kept.hidden_BTD) if deeper else None
-        self.sums = GradientSums(wanted)
+        self.sums = GradientSums(wanted, straight=straight)
         self._held = HeldKeys(bounds[-1][0], kept.keys or None)
         self._state_grads: States = {}
 

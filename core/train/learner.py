@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from core.data.encoded import Encoded
-from core.objectives import Loss, sft
+from core.objectives import Loss, linear_weight, sft
 from core.spec.job import JobSpec
-from core.streambp import token_logps
+from core.streambp import backward_linear, token_logps
 from core.train.passes import Pass, passes, target_count
 
 
@@ -35,9 +36,7 @@ class Learner:
         count = target_count(rows)
         token_loss = 0.0
         for part in self._passes(rows):
-            loss = self._loss(part, count)
-            loss.value.backward()
-            token_loss += loss.sums["token_loss"]
+            token_loss += self._learn(part, count).sums["token_loss"]
         metrics = {
             "train_loss": token_loss / count,
             "grad_norm": self._gradient_norm(),
@@ -64,6 +63,22 @@ class Learner:
         tokens = self.spec.trainer.tokens_per_pass
         assert tokens is not None
         return list(passes(rows, tokens, self._device))
+
+    def _learn(self, part: Pass, normaliser: float) -> Loss:
+        """Add a pass's gradients; cross-entropy is linear, so the head is walked once."""
+
+        def objective(logp_BT: Tensor) -> Loss:
+            return sft(logp_BT, part.weight_BT, normaliser=normaliser)
+
+        logp_BT = backward_linear(
+            self.model,
+            part.input_ids_BT,
+            part.target_ids_BT,
+            part.layout,
+            linear_weight(objective, part.weight_BT),
+            head_chunk_tokens=self.spec.trainer.stream.head_chunk_tokens,
+        )
+        return objective(logp_BT)
 
     def _loss(self, part: Pass, normaliser: float) -> Loss:
         logp_BT = token_logps(
