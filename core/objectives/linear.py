@@ -14,7 +14,7 @@ from core.objectives.loss import Loss
 
 
 def linear_weight(objective: Callable[[Tensor], Loss], like_BT: Tensor) -> Tensor:
-    """d value / d logp_BT, taken at zero; right at every point if `objective` is linear."""
+    """Give d value / d logp_BT, taken at zero; right at every point if `objective` is linear."""
     with torch.enable_grad():
         logp_BT = torch.zeros_like(like_BT).requires_grad_()
         return torch.autograd.grad(objective(logp_BT).value, logp_BT)[0]
