@@ -48,6 +48,7 @@ bench: $(INSTALLED) ## Measure what can be measured in a minute
 
 docs: $(INSTALLED) ## Write the pages that are made from code
 	$(BIN)/python scripts/write_spec_docs.py
+	$(BIN)/python scripts/write_plan_table.py
 
 figures: $(INSTALLED) ## Print the lengths of files and functions
 	$(BIN)/python scripts/house_figures.py

@@ -14,7 +14,7 @@ from castalia.commands.train import TorchMissingError
 from castalia.errors import CastaliaError
 
 if TYPE_CHECKING:
-    from core.streambp.plan import MemoryPlan
+    from core.streambp.plan import Footprint, MemoryPlan
 
 GIB = 2**30
 WIDTH = 100
@@ -32,6 +32,12 @@ ROWS = (
 
 class NoPlanError(CastaliaError):
     """A model or a budget of which no plan can be made."""
+
+
+def _number_or_auto(value: str) -> str:
+    if value != "auto" and not (value.isdecimal() and int(value)):
+        raise typer.BadParameter("give a whole number of tokens, at least 1, or auto")
+    return value
 
 
 def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
@@ -58,7 +64,9 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
     fused: Annotated[
         bool, typer.Option("--fused", help="Step each layer inside the backward pass.")
     ] = False,
-    chunk_tokens: Annotated[int, typer.Option(min=1, help="Tokens a layer sees at once.")] = 2048,
+    chunk_tokens: Annotated[
+        str, typer.Option(callback=_number_or_auto, help="Tokens a layer sees at once, or auto.")
+    ] = "auto",
     head_chunk_tokens: Annotated[
         int, typer.Option(min=1, help="Tokens with logits at once.")
     ] = 256,
@@ -72,23 +80,28 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
     from transformers.utils import logging
 
     from core.streambp.errors import StreamError
-    from core.streambp.plan import Wish, longest_context, memory_plan
-    from core.streambp.plan_probe import footprint
+    from core.streambp.plan import Wish, best_of, longest_context, memory_plan, meta_model
+    from core.train.cost import step_cost
 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    dtype = getattr(torch, precision)
+    dtype, budget = getattr(torch, precision), int(device_gib * GIB)
     config = _config(model)
     try:
-        cost = _step_cost(config, dtype, optimizer, embeddings)
+        empty = meta_model(config, dtype)
+        cost = step_cost(empty, _optimizer(optimizer, embeddings), foreach=True)
         wish = Wish(head_chunk_tokens, 1, keep, store, fused=fused, step=cost)
-        found = footprint(config, dtype=dtype, chunk_tokens=chunk_tokens)
-        longest = longest_context(found, wish, int(device_gib * GIB))
-        shown = memory_plan(found, context or longest, wish)
+        ladder = _ladder(config, dtype, chunk_tokens)
+        longest = longest_context(ladder[-1], wish, budget)
+        tokens = context or longest
+        fits = tokens <= longest
+        chosen = best_of(ladder, [(1, tokens)], wish, budget) if fits else ladder[-1]
+        shown = memory_plan(chosen, tokens, wish)
     except StreamError as error:
         raise NoPlanError(_budget(error, device_gib), _remedy(error)) from error
     except (ValueError, TypeError, RuntimeError) as error:  # of a foreign model's constructor
         raise NoPlanError(f"{model} cannot be planned for", str(error)) from error
     console = Console(width=WIDTH)
+    console.print(_heading(shown))
     console.print(table(shown))
     if shown.checkpointed_layers:
         console.print(f"{shown.checkpointed_layers} layers are checkpointed whole: no chunks there")
@@ -97,8 +110,7 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
 
 def table(shown: "MemoryPlan") -> Table:
     """GiB by component and phase; the peak is the largest total."""
-    title = f"{shown.model_type}, {shown.tokens:,} tokens, keep {shown.keep}, store {shown.store}"
-    drawn = Table("GiB on the device", *(phase.name for phase in shown.phases), title=title)
+    drawn = Table("GiB on the device", *(phase.name for phase in shown.phases))
     for column in drawn.columns[1:]:
         column.justify = "right"
     for name in (*ROWS, "margin"):
@@ -107,6 +119,13 @@ def table(shown: "MemoryPlan") -> Table:
     drawn.add_section()
     drawn.add_row("total", *(f"{phase.total / GIB:.2f}" for phase in shown.phases))
     return drawn
+
+
+def _heading(shown: "MemoryPlan") -> str:
+    return (
+        f"{shown.model_type}, {shown.tokens:,} tokens in chunks of {shown.chunk_tokens:,}, "
+        f"keep {shown.keep}, store {shown.store}"
+    )
 
 
 def _verdict(shown: "MemoryPlan", longest: int, device_gib: float) -> str:
@@ -130,32 +149,23 @@ def _config(model: Path) -> Any:
         raise NoPlanError(f"{path} cannot be read", str(error)) from error
 
 
-def _step_cost(
-    config: Any, dtype: Any, optimizer: str, embeddings: Literal["adamw", "apollo"]
-) -> Any:
-    """What the optimizer holds, from the states that it would make; and its working copies."""
-    import torch
+def _ladder(config: Any, dtype: Any, chunk_tokens: str) -> "list[Footprint]":
+    """The chunk lengths to choose from, longest first."""
+    from core.streambp.plan import chunk_ladder, footprints
 
-    from core.optim import APOLLO, APOLLO_MINI, parameter_groups
-    from core.optim.state import fresh_state
-    from core.streambp.plan import StepCost
-    from core.streambp.plan_probe import meta_model
+    if chunk_tokens == "auto":
+        return chunk_ladder(config, dtype=dtype)
+    return footprints(config, dtype=dtype, chunk_lengths=[int(chunk_tokens)])
 
-    model = meta_model(config, dtype)
-    largest = max(p.numel() for p in model.parameters())
-    if optimizer == "sgd":
-        return StepCost(0, 0)
-    if optimizer == "adamw":  # torch's: two moments in the weights' dtype, whole tensors at a time
-        return StepCost(2 * sum(p.numel() for p in model.parameters()) * dtype.itemsize, 0)
-    rank = {"apollo": APOLLO, "apollo_mini": APOLLO_MINI}[optimizer]["rank"]
-    states = [
-        fresh_state(parameter, group.get("rank", rank))
-        for group in parameter_groups(model, embeddings=embeddings)
-        for _, parameter in group["params"]
-    ]
-    tensors = [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
-    held = sum(x.numel() * x.element_size() for x in tensors)
-    return StepCost(held, 3 * largest * torch.float32.itemsize)  # gradient, update, new weight
+
+def _optimizer(kind: str, embeddings: str) -> Any:
+    """The optimizer's spec, from two of its words."""
+    from core.spec.trainer import TrainerSpec
+
+    words = {"kind": kind, "embeddings": embeddings}
+    if kind not in {"apollo", "apollo_mini"}:
+        del words["embeddings"]
+    return TrainerSpec.parse({"optimizer": words}).optimizer
 
 
 def _budget(error: Any, device_gib: float) -> str:

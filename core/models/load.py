@@ -6,8 +6,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -38,6 +40,15 @@ def load_model(source: str | Path, device: torch.device) -> PreTrainedModel:
     model.to(device)
     model.train()
     return model
+
+
+def load_config(source: str | Path) -> PreTrainedConfig:
+    """The model's configuration. Raises RunFailure."""
+    try:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise _unusable(source, str(error)) from error
+    return config
 
 
 def load_tokenizer(source: str | Path) -> PreTrainedTokenizerBase:

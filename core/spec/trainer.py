@@ -4,9 +4,9 @@ A user may leave out any of it; what she leaves out is the vetted recipe. ``None
 depends on the model or the data and is filled in by ``JobSpec.resolved``.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from core.spec.objective import ObjectiveSpec, SftSpec
 from core.spec.optimizer import ApolloMiniSpec, OptimizerSpec
@@ -17,14 +17,48 @@ LONGEST_CONTEXT = 2**24
 LARGEST_LEARNING_RATE = 10.0
 
 
-class StreamSpec(Spec):
-    """How StreamBP cuts the sequence: smaller chunks need less memory, larger ones less time."""
+def _number_or_auto(value: object) -> str | None:
+    if isinstance(value, str):
+        return value if value == "auto" else None
+    return "number"
 
-    chunk_tokens: int = Field(
-        2048, ge=1, le=LONGEST_CONTEXT, description="Tokens a layer sees at once."
+
+ChunkTokens = Annotated[
+    Annotated[int, Field(ge=1, le=LONGEST_CONTEXT), Tag("number")]
+    | Annotated[Literal["auto"], Tag("auto")],
+    Discriminator(
+        _number_or_auto,
+        custom_error_type="chunk_length",
+        custom_error_message="Input should be a number of tokens or 'auto'",
+    ),
+]
+
+
+class StreamSpec(Spec):
+    """How StreamBP cuts the sequence, and what a layer keeps for its backward pass.
+
+    Smaller chunks and keeping less need less memory, larger ones and keeping more less time.
+    Gradients are exact in every case, but their rounding depends on the chunk length: a resumed run
+    goes on with the length that ``auto`` chose at its beginning.
+    """
+
+    chunk_tokens: ChunkTokens = Field(
+        "auto",
+        description="Tokens a layer sees at once; auto: chosen from the memory plan for the rows, "
+        "the model and the memory that is free when the run begins.",
     )
     head_chunk_tokens: int = Field(
         256, ge=1, le=LONGEST_CONTEXT, description="Tokens whose logits exist at once."
+    )
+    keep: Literal["hidden", "hidden+attention", "hidden+kv"] = Field(
+        "hidden",
+        description="What a layer keeps: its input; also what attention answered, so that the part "
+        "that is quadratic in the tokens is computed once; or also its keys and values.",
+    )
+    store: Literal["device", "cpu", "disk"] = Field(
+        "device",
+        description="Where it keeps it: on the device, in pinned memory of the host, or in files in "
+        "the run's own folder.",
     )
 
 

@@ -2,7 +2,7 @@
 
 All are a StreamError, a fault of the caller: ChunkLengthError, LayoutError, TargetError,
 UnsupportedModelError, UnknownHeadError, TemperatureError, LinearityError, PolicyError,
-AttachmentError, LayerCallError.
+StoreError, AttachmentError, LayerCallError, PlanError and its BudgetError.
 """
 
 
@@ -44,12 +44,24 @@ class PolicyError(StreamError):
     """What is to be kept, or where, is not said in words that are known here."""
 
 
+class StoreError(StreamError):
+    """What a layer keeps cannot be written where it is to be kept."""
+
+
 class AttachmentError(StreamError):
     """The model is attached already, or not at all."""
 
 
 class LayerCallError(StreamError):
     """A streamed layer was called in a way that cannot be streamed."""
+
+
+class PlanError(StreamError):
+    """No memory plan can be made: of this model, or within this budget."""
+
+
+class BudgetError(PlanError):
+    """The plan does not fit into the budget."""
 
 
 def at_least_one(field: str, tokens: int) -> int:

@@ -13,6 +13,8 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
+from core.streambp.errors import StoreError
+
 Fetch = Callable[[], list[Tensor]]  # waits, and gives the tensors where the layer runs
 
 
@@ -101,9 +103,20 @@ class DiskStore:
         self._folder, self._device = folder, device
 
     def put(self, x: Tensor) -> Tensor:
-        """As Store.put."""
+        """As Store.put; StoreError where the folder is full, gone or not to be written to."""
         if not x.numel():
             return x
+        try:
+            return self._written(x)
+        except OSError as error:
+            raise StoreError(
+                "folder",
+                str(self._folder),
+                f"a layer's states cannot be written there ({error.strerror}): free space or store"
+                " them elsewhere",
+            ) from error
+
+    def _written(self, x: Tensor) -> Tensor:
         with tempfile.NamedTemporaryFile(dir=self._folder, prefix="streambp-") as file:
             file.write(x.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
             file.flush()

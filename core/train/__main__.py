@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.tree import SpecError
+from core.streambp.errors import StoreError
 from core.train.journal import Journal
 from core.train.run import run_job
 from core.train.stop import StopRequest, end_with_parent
@@ -79,15 +80,19 @@ def as_failure(error: Exception) -> RunFailure:
                 message=f"out of memory: {str(error).splitlines()[0] if str(error) else 'host'}",
                 param="trainer.context_length",
                 fault="capacity",
-                hint="lower trainer.stream.chunk_tokens, tokens_per_pass or context_length",
+                hint="lower trainer.stream.chunk_tokens, tokens_per_pass or context_length, or "
+                "store what layers keep on the host or on disk (trainer.stream.store)",
             ),
             ExitCode.out_of_memory,
         )
-    if _disk_is_full(error):
+    stored = "trainer.stream.store" if isinstance(error, StoreError) else None
+    if _disk_is_full(error) or stored:
+        full = _disk_is_full(error)
         return RunFailure(
             JobError(
-                code="insufficient_disk",
-                message=f"the disk is full: {error}",
+                code="insufficient_disk" if full else "store_not_writable",
+                message=f"the disk is full: {error}" if full else str(error),
+                param=stored,
                 fault="platform",
                 retryable=True,
             ),

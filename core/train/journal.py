@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from core.spec.errors import JobError
 from core.spec.events import (
@@ -43,9 +44,16 @@ class Journal:
             Started(at=self._clock(), step=step, total_steps=total_steps, rows=rows, layers=layers)
         )
 
-    def note(self, code: str, message: str, **data: float | str) -> None:
-        """Something was dropped, cut or done otherwise than one might think."""
-        self._write(Noted(at=self._clock(), level="warn", code=code, message=message, data=data))
+    def note(
+        self,
+        code: str,
+        message: str,
+        *,
+        level: Literal["info", "warn"] = "warn",
+        **data: float | str,
+    ) -> None:
+        """Something was chosen, or (a warning) dropped, cut or done otherwise than one might think."""
+        self._write(Noted(at=self._clock(), level=level, code=code, message=message, data=data))
 
     def step_done(
         self,

@@ -42,6 +42,17 @@ def passes(rows: Sequence[Encoded], tokens_per_pass: int, device: torch.device) 
         yield _as_pass(group, device)
 
 
+def largest_passes(
+    rows: Sequence[Encoded], batch_size: int, tokens_per_pass: int
+) -> list[tuple[int, int]]:
+    """(rows, tokens a row) of passes that no pass of any step over ``rows`` can exceed in both."""
+    longest: dict[int, int] = {}
+    for tokens in {len(row) for row in rows}:
+        count = min(batch_size, _rows_at_once(tokens, tokens_per_pass))
+        longest[count] = max(tokens, longest.get(count, 0))
+    return sorted(longest.items())
+
+
 def target_count(rows: Sequence[Encoded]) -> int:
     """Trained tokens in ``rows``: the step's normaliser."""
     return sum(row.targets for row in rows)
@@ -50,9 +61,13 @@ def target_count(rows: Sequence[Encoded]) -> int:
 def _groups(rows: Sequence[Encoded], tokens_per_pass: int) -> Iterator[list[Encoded]]:
     left = sorted(rows, key=len, reverse=True)
     while left:
-        size = max(1, tokens_per_pass // len(left[0]))
+        size = _rows_at_once(len(left[0]), tokens_per_pass)
         yield left[:size]
         left = left[size:]
+
+
+def _rows_at_once(longest: int, tokens_per_pass: int) -> int:
+    return max(1, tokens_per_pass // longest)
 
 
 def _as_pass(rows: list[Encoded], device: torch.device) -> Pass:

@@ -11,7 +11,6 @@ from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
-from core.streambp import Attachment, attach
 from core.train.checkpoint import latest_checkpoint
 from core.train.inputs import Rows, model_facts, model_source, read_encoded
 from core.train.journal import Journal
@@ -19,6 +18,7 @@ from core.train.learner import Learner
 from core.train.loop import Loop
 from core.train.optimizer import build_optimizer
 from core.train.stop import StopRequest
+from core.train.stream import as_begun, streamed, with_chunk_length
 
 
 def run_job(
@@ -33,7 +33,7 @@ def run_job(
     spec = _resolved(spec, source)
     checkpoint = latest_checkpoint(directory)
     if checkpoint is not None:
-        _require_same(spec, checkpoint)
+        spec = _as_begun(spec, checkpoint)
     tokenizer = load_tokenizer(source)
     train = read_encoded(spec, "training_file", beside, tokenizer)
     _tell(train, "training_file", journal)
@@ -42,29 +42,30 @@ def run_job(
         held_out = read_encoded(spec, "validation_file", beside, tokenizer)
         _tell(held_out, "validation_file", journal)
         validation = held_out.rows
+    spec = with_chunk_length(spec, source, train.rows, device(), journal)
     model = load_model(checkpoint or source, device())
-    attached = attach(model, chunk_tokens=spec.trainer.stream.chunk_tokens)
     numbers = spec.hyperparameters
-    loop = Loop(
-        spec,
-        directory=directory,
-        learner=Learner(spec, model, build_optimizer(spec, model)),
-        tokenizer=tokenizer,
-        rows=train.rows,
-        validation=validation,
-        steps=ordered_steps(
-            len(train.rows),
-            numbers.batch_size,
-            numbers.n_epochs,
-            spec.seed,
-            spec.trainer.max_steps,
-        ),
-        journal=journal,
-    )
-    if checkpoint is not None:
-        loop.resume(checkpoint)
-    journal.started(loop.done, loop.total, len(train.rows), _layers(attached, journal))
-    return loop.run(stop)
+    with streamed(model, spec.trainer.stream, directory, journal) as layers:
+        loop = Loop(
+            spec,
+            directory=directory,
+            learner=Learner(spec, model, build_optimizer(spec, model)),
+            tokenizer=tokenizer,
+            rows=train.rows,
+            validation=validation,
+            steps=ordered_steps(
+                len(train.rows),
+                numbers.batch_size,
+                numbers.n_epochs,
+                spec.seed,
+                spec.trainer.max_steps,
+            ),
+            journal=journal,
+        )
+        if checkpoint is not None:
+            loop.resume(checkpoint)
+        journal.started(loop.done, loop.total, len(train.rows), layers)
+        return loop.run(stop)
 
 
 def device() -> torch.device:
@@ -89,8 +90,9 @@ def _resolved(spec: JobSpec, source: str) -> JobSpec:
         ) from error
 
 
-def _require_same(spec: JobSpec, checkpoint: Path) -> None:
+def _as_begun(spec: JobSpec, checkpoint: Path) -> JobSpec:
     begun = JobSpec.model_validate_json((checkpoint / SPEC_FILE).read_bytes())
+    spec = as_begun(spec, begun)
     if begun != spec:
         raise spec_failure(
             "checkpoint_not_resumable",
@@ -98,6 +100,7 @@ def _require_same(spec: JobSpec, checkpoint: Path) -> None:
             param="out",
             hint="give another --out, or the spec with which the run began",
         )
+    return spec
 
 
 def _tell(rows: Rows, param: str, journal: Journal) -> None:
@@ -113,15 +116,3 @@ def _tell(rows: Rows, param: str, journal: Journal) -> None:
             dropped=report.dropped,
             without_target=report.without_target,
         )
-
-
-def _layers(attached: Attachment, journal: Journal) -> dict[str, int]:
-    whole = [layer for layer in attached.layers if layer.status == "checkpointed"]
-    if whole:
-        journal.note(
-            "layers.checkpointed",
-            f"{len(whole)} layers cannot be streamed and are checkpointed whole, which needs more "
-            f"memory: {whole[0].name}: {whole[0].reason}",
-            layers=len(whole),
-        )
-    return {"streamed": len(attached.layers) - len(whole), "checkpointed": len(whole)}

@@ -57,6 +57,7 @@ def test_a_job_goes_from_queued_to_succeeded(context, settings, add_job, records
         "job.created",
         "job.queued",
         "job.started",
+        "chunk_tokens.chosen",
         "training.started",
         *["step.completed"] * 4,
         "model.created",

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from transformers import LlamaConfig
@@ -73,6 +74,33 @@ def test_an_unknown_type_of_model_is_one_line(plan, tmp_path):
     said = plan("--model", tmp_path, "--device-gib", 1)
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert "cannot be read" in said.err
+
+
+def test_auto_reaches_the_longest_context_and_takes_longer_chunks_below_it(castalia, folder):
+    words = ("plan", "--model", folder, "--device-gib", 1, "--chunk-tokens", "auto")
+    furthest = longest(castalia(*words))
+    assert furthest == longest(castalia(*words[:-1], 256)) > longest(castalia(*words[:-1], 4096))
+    assert "in chunks of 4,096" in castalia(*words, "--context", furthest // 2).out
+    beyond = castalia(*words, "--context", furthest + 1).out
+    assert "does not fit" in beyond
+
+
+@pytest.mark.parametrize("length", ["0", "-1", "x", "1.5", ""])
+def test_a_chunk_length_that_is_none_is_wrong_usage(castalia, folder, length):
+    said = castalia("plan", "--model", folder, "--device-gib", 1, "--chunk-tokens", length)
+    assert said.code == 2
+    assert "chunk-tokens" in said.err
+
+
+def test_readme_shows_what_the_command_prints():
+    code = (
+        "import write_plan_table as t; print(t.PAGE.read_text().count(t.BEGIN + t.table() + t.END))"
+    )
+    scripts = Path(__file__).parents[3] / "scripts"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=scripts
+    )
+    assert done.stdout == "1\n", "README's table is not what the code makes: run `make docs`"
 
 
 def test_the_command_line_itself_stays_without_torch():

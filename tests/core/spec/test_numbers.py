@@ -74,6 +74,22 @@ def test_an_integer_will_do_for_a_real_number(document):
     assert spec.trainer.learning_rate == 1.0
 
 
+def test_a_chunk_length_is_a_number_or_auto_and_nothing_else(document, refused):
+    for value in ("auto", 7):
+        spec = JobSpec.parse({**document, "trainer": {"stream": {"chunk_tokens": value}}})
+        assert spec.trainer.stream.chunk_tokens == value
+    (problem,) = refused("trainer.stream.chunk_tokens", "automatic")
+    assert "a number of tokens or 'auto'" in problem.message
+
+
+@pytest.mark.parametrize("field", ["keep", "store"])
+@pytest.mark.parametrize("value", ["everything", "", None, 1])
+def test_what_is_kept_and_where_are_words_of_a_list(refused, field, value):
+    (problem,) = refused(f"trainer.stream.{field}", value)
+    assert problem.path == f"trainer.stream.{field}"
+    assert {"keep": "'hidden+kv'", "store": "'disk'"}[field] in problem.message
+
+
 def test_every_fault_is_reported_at_once(refused):
     stream = {"chunk_tokens": 0, "head_chunk_tokens": -3}
     paths = [problem.path for problem in refused("trainer.stream", stream)]

@@ -8,8 +8,7 @@ from transformers import AutoConfig, GPT2Config, Qwen3Config, Qwen3ForCausalLM
 
 from core.streambp import Layout, attach, backward_linear
 from core.streambp.peak import LiveBytes
-from core.streambp.plan import PlanError, StepCost, Wish, longest_context, memory_plan
-from core.streambp.plan_probe import footprint
+from core.streambp.plan import PlanError, StepCost, Wish, footprint, longest_context, memory_plan
 
 CHUNK, HEAD = 128, 64
 WISH = Wish(head_chunk_tokens=HEAD)

@@ -1,11 +1,13 @@
 """Stores give back what they were given, and free it with the tensor."""
 
+import resource
 import weakref
 from pathlib import Path
 
 import pytest
 import torch
 
+from core.streambp.errors import StoreError
 from core.streambp.store import DeviceStore, DiskStore, HostStore, Queue
 
 CPU = torch.device("cpu")
@@ -46,6 +48,24 @@ def test_files_of_many_tensors_leave_no_descriptor_open(tmp_path):
     kept = [store.put(torch.ones(10)) for _ in range(50)]
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert all(torch.equal(x, torch.ones(10)) for x in kept)
+
+
+def test_a_folder_that_is_gone_is_named_with_a_way_out(tmp_path):
+    store = DiskStore(tmp_path / "gone", CPU)
+    with pytest.raises(StoreError, match=r"gone'.*No such file.*store them elsewhere") as refused:
+        store.put(torch.ones(10))
+    assert refused.value.field == "folder"
+
+
+def test_a_file_that_cannot_be_written_whole_is_refused_and_leaves_nothing(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, before[1]))
+    try:
+        with pytest.raises(StoreError, match="File too large"):
+            DiskStore(tmp_path, CPU).put(torch.ones(1 << 12))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_queue_tells_what_came_before_and_keeps_nothing_alive():

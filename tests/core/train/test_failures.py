@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from core.spec.errors import ExitCode
 from core.spec.events import run_event
+from core.streambp.errors import StoreError
 from core.train.__main__ import as_failure, main
 
 # Each step multiplies every weight by 1 - 10 * 1, so float32 ends within some twenty.
@@ -152,6 +153,13 @@ def test_a_model_that_is_broken_already_is_found_by_the_first_evaluation(
         (RuntimeError("DefaultCPUAllocator: no"), "out_of_memory", 12, "capacity"),
         (MemoryError(), "out_of_memory", 12, "capacity"),
         (OSError(errno.ENOSPC, "No space left on device"), "insufficient_disk", 16, "platform"),
+        (
+            StoreError("folder", "/f", "No space left on device"),
+            "insufficient_disk",
+            16,
+            "platform",
+        ),
+        (StoreError("folder", "/f", "No such file"), "store_not_writable", 16, "platform"),
         (
             SafetensorError("I/O error: No space left on device"),
             "insufficient_disk",

@@ -4,6 +4,8 @@ The oracle is the stock model: one row at a time, its own loss, one division by 
 A step of SGD with learning rate 1 moves each weight by its gradient, so that is what is compared.
 """
 
+import itertools
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -11,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from core.data.encoded import Encoded
 from core.streambp import attach
 from core.train.learner import Learner
-from core.train.passes import passes
+from core.train.passes import largest_passes, passes
 
 LENGTHS = (5, 33, 12, 20)
 ALL, EACH = 10_000, 1
@@ -108,3 +110,15 @@ def test_a_target_is_the_next_token_and_never_the_padding():
     (part,) = passes([short, long], ALL, torch.device("cpu"))
     assert part.input_ids_BT.tolist() == [[4, 5, 6], [7, 8, 0]]
     assert part.target_ids_BT.tolist() == [[-100, 6, -100], [8, -100, -100]]
+
+
+@pytest.mark.parametrize("tokens_per_pass", [EACH, 40, 64, ALL])
+@pytest.mark.parametrize("batch_size", [1, 2, 4])
+def test_no_pass_is_both_wider_and_longer_than_the_largest(rows, tokens_per_pass, batch_size):
+    largest = largest_passes(rows, batch_size, tokens_per_pass)
+    for step in itertools.permutations(rows, batch_size):
+        for one in passes(step, tokens_per_pass, torch.device("cpu")):
+            count, tokens = one.input_ids_BT.shape
+            assert any(count <= most and tokens <= longest for most, longest in largest)
+    longest = max(LENGTHS)
+    assert (min(batch_size, max(1, tokens_per_pass // longest)), longest) in largest

@@ -4,34 +4,23 @@ The model is built on the `meta` device, where tensors have shapes and no bytes,
 each kind is run forward and backward on one chunk while `LiveBytes` counts. So the figures come
 from the family's own code, not from a formula per family.
 
-Legend: B rows, C chunk, D width, H query heads, G key heads, K head width.
+Legend: B rows, C chunk, D width.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    AttentionInterface,
-    AttentionMaskInterface,
-    AutoModelForCausalLM,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from core.streambp.anatomy import decoder_layers, decoder_of
 from core.streambp.call import cache_argument
-from core.streambp.errors import StreamError, at_least_one
+from core.streambp.errors import PlanError, at_least_one
 from core.streambp.peak import LiveBytes
-
-_PLANNED = "streambp_plan"  # the name under which transformers finds the attention that is counted
-
-
-class PlanError(StreamError):
-    """No plan can be made: of this model, or within this budget."""
+from core.streambp.plan.attention import PLANNED, watching
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +60,43 @@ class Footprint:
 
 
 def meta_model(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    """The model with shapes and without bytes."""
-    with torch.device("meta"):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(
-            config, dtype=dtype, attn_implementation=_PLANNED
-        )
+    """The model with shapes and without bytes. Raises PlanError where it cannot be built so."""
+    try:
+        with torch.device("meta"):
+            model: PreTrainedModel = AutoModelForCausalLM.from_config(
+                config, dtype=dtype, attn_implementation=PLANNED
+            )
+    except Exception as error:
+        raise PlanError(
+            "model", str(config.model_type), f"it cannot be built without weights: {error}"
+        ) from error
     return model.train()
 
 
 def footprint(config: PreTrainedConfig, *, dtype: torch.dtype, chunk_tokens: int) -> Footprint:
     """Count what a model of `config` costs in chunks of `chunk_tokens`. Raises StreamErrors."""
-    at_least_one("chunk_tokens", chunk_tokens)
+    return footprints(config, dtype=dtype, chunk_lengths=[chunk_tokens])[0]
+
+
+def footprints(
+    config: PreTrainedConfig, *, dtype: torch.dtype, chunk_lengths: Sequence[int]
+) -> list[Footprint]:
+    """As `footprint`, for several chunk lengths of one model."""
+    for length in chunk_lengths:
+        at_least_one("chunk_tokens", length)
     model = meta_model(config, dtype)
+    return [_counted(model, str(config.model_type), length) for length in chunk_lengths]
+
+
+def _counted(model: PreTrainedModel, model_type: str, chunk_tokens: int) -> Footprint:
     decoder = decoder_of(model)
     layers = [layer for _, layer in decoder_layers(model, decoder)]
     embedding: Any = model.get_input_embeddings().weight
     output: Any = model.get_output_embeddings().weight
     parameters = list(model.parameters())
     return Footprint(
-        model_type=str(config.model_type),
-        dtype=dtype,
+        model_type=model_type,
+        dtype=output.dtype,
         chunk_tokens=chunk_tokens,
         weights=sum(map(_bytes, parameters)),
         embedding=_bytes(embedding),
@@ -109,28 +115,39 @@ def _bytes(x: Tensor) -> int:
 def _costs(
     model: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module], chunk: int
 ) -> tuple[LayerCost, ...]:
-    known: dict[Any, LayerCost] = {}
-    probes = [_Probe(layer, chunk, known) for layer in layers]
-    for layer, probe in zip(layers, probes, strict=True):
-        layer.forward = probe
     ids_BC = torch.zeros(1, chunk, dtype=torch.long, device="meta")
     # The mask has bytes, for transformers looks into it; without one it looks at positions.
     mask_BC = torch.ones(1, chunk, dtype=torch.bool, device="cpu")
-    try:
-        with torch.enable_grad():
-            decoder(input_ids=ids_BC, attention_mask=mask_BC, use_cache=False)
-    except Exception as error:
-        raise PlanError(
-            "model", type(model).__name__, f"it cannot be run without weights: {error}"
-        ) from error
+    with _probing(layers) as probes:
+        try:
+            with torch.enable_grad():
+                decoder(input_ids=ids_BC, attention_mask=mask_BC, use_cache=False)
+        except Exception as error:
+            raise PlanError(
+                "model", type(model).__name__, f"it cannot be run without weights: {error}"
+            ) from error
     return tuple(probe.cost for probe in probes)
+
+
+@contextmanager
+def _probing(layers: list[nn.Module]) -> Iterator[list["_Probe"]]:
+    """Put a probe in the place of every layer's forward."""
+    known: dict[Any, LayerCost] = {}
+    probes = [_Probe(layer, known) for layer in layers]
+    for layer, probe in zip(layers, probes, strict=True):
+        layer.forward = probe
+    try:
+        yield probes
+    finally:
+        for layer in layers:
+            del layer.forward
 
 
 class _Probe:
     """Stands for a layer's forward: counts what the layer needs, and passes its input on."""
 
-    def __init__(self, layer: nn.Module, chunk: int, known: dict[Any, LayerCost]) -> None:
-        self.layer, self.forward, self.chunk, self.known = layer, layer.forward, chunk, known
+    def __init__(self, layer: nn.Module, known: dict[Any, LayerCost]) -> None:
+        self.layer, self.forward, self.known = layer, layer.forward, known
         self._cost: LayerCost | None = None
 
     @property
@@ -153,7 +170,7 @@ class _Probe:
 
     def _counted(self, hidden_BCD: Tensor, args: Any, kwargs: Any) -> LayerCost:
         parameters = [p for p in self.layer.parameters() if p.requires_grad]
-        with _watching() as seen, LiveBytes() as live:
+        with watching() as seen, LiveBytes() as live:
             hidden = hidden_BCD.detach().requires_grad_()
             out = self.forward(hidden, *args, **kwargs)
             out = out if isinstance(out, Tensor) else out[0]
@@ -171,68 +188,3 @@ class _Probe:
             window=seen.window,
             whole=cache_argument(self.forward) is None,
         )
-
-
-@dataclass(slots=True)
-class _Seen:
-    """How a layer's attention was called; zeros where it never was."""
-
-    key_width: int = 0
-    value_width: int = 0
-    attention_width: int = 0
-    query_heads: int = 0
-    window: int | None = None
-    eager: bool = False
-
-
-_watched: list[_Seen] = []
-
-
-@contextmanager
-def _watching() -> Iterator[_Seen]:
-    seen = _Seen()
-    _watched.append(seen)
-    try:
-        yield seen
-    finally:
-        _watched.pop()
-
-
-def _planned_attention(
-    _module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    _mask: object,
-    dropout: float = 0.0,
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
-    """Attend with a kernel that knows shapes, and note what a real chunk would need besides."""
-    seen = _watched[-1]
-    seen.key_width, seen.value_width = (x.shape[1] * x.shape[3] for x in (key, value))
-    seen.query_heads, seen.attention_width = query.shape[1], query.shape[1] * value.shape[3]
-    seen.window = kwargs.get("sliding_window")
-    special = any(kwargs.get(name) is not None for name in ("softcap", "s_aux", "position_bias"))
-    seen.eager = special or dropout != 0.0 or query.shape[-1] != value.shape[-1]
-    out_BHCK = _Attend.apply(query, key, value)
-    return out_BHCK.transpose(1, 2).contiguous(), None
-
-
-class _Attend(torch.autograd.Function):
-    """The tensors that an attention kernel takes, keeps and gives; no computation."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        out_BHCK = query.new_empty(*query.shape[:3], value.shape[3])
-        lse_BHC = query.new_empty(query.shape[:3], dtype=torch.float32)
-        ctx.save_for_backward(query, key, value, out_BHCK, lse_BHC)
-        return out_BHCK
-
-    @staticmethod
-    def backward(ctx: Any, _grad_BHCK: Tensor) -> tuple[Tensor, ...]:
-        query, key, value, *_ = ctx.saved_tensors
-        return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
-
-
-AttentionInterface.register(_PLANNED, _planned_attention)
-AttentionMaskInterface.register(_PLANNED, lambda *_args, **_kwargs: None)

@@ -1,0 +1,62 @@
+"""What a plan is asked for and what it is made of: a wish, an optimizer's cost, a phase's bytes."""
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from core.streambp.policy import Keep, StoreName
+
+MARGIN = 0.05
+"""Share of what comes and goes, for what allocators waste between it."""
+
+HEAP = 16 * 2**20
+"""And bytes: half of the largest freed block that glibc keeps in its heap; CUDA's keeps 20 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """What the optimizer holds between steps, and what it needs besides while it steps: bytes."""
+
+    state: int = 0
+    scratch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How the model shall be trained. `fused`: a layer steps as soon as its gradient is known."""
+
+    head_chunk_tokens: int = 256
+    rows: int = 1
+    keep: Keep = "hidden"
+    store: StoreName = "device"
+    fused: bool = False
+    step: StepCost = StepCost()
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Bytes on the device in one phase of a step.
+
+    `hidden` are hidden states and gradients of the whole row that are not kept for any layer;
+    `chunk` is one chunk's graph with the gradients of one layer's parameters.
+    """
+
+    name: Literal["head", "layers", "step"]
+    weights: int
+    gradients: int
+    optimizer: int
+    kept_states: int = 0
+    hidden: int = 0
+    keys_values: int = 0
+    chunk: int = 0
+    head: int = 0
+
+    @property
+    def margin(self) -> int:
+        """For what allocators waste."""
+        moving = (self.kept_states, self.hidden, self.keys_values, self.chunk, self.head)
+        return int(MARGIN * sum(moving)) + HEAP
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(getattr(self, f.name) for f in fields(self) if f.name != "name") + self.margin
