@@ -52,3 +52,35 @@ def test_bfloat16_models_get_bfloat16_gradients_near_the_exact_ones(tiny, batch,
     for name, p in model.named_parameters():
         assert p.grad.dtype == torch.bfloat16
         assert (p.grad - want[name]).norm() < 0.15 * want[name].norm(), name
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt2"])
+def test_autocast_streamed_is_as_near_to_the_exact_gradient_as_unstreamed(
+    family, tiny, batch, plain_run
+):
+    model, data = tiny(family).float(), batch(40, (40, 33))
+    exact = plain_run(copy.deepcopy(model).double(), data)[1]
+
+    def off(grads):
+        errors = [(grads[name] - want).norm() for name, want in exact.items()]
+        return float(torch.stack(errors).norm())
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        unstreamed = off(plain_run(model, data)[1])
+    # Attached outside: a layer is tried in its own precision.
+    with attach(model, chunk_tokens=7) as attached:
+        assert {layer.status for layer in attached.layers} == {"streamed"}
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logp = token_logps(
+                model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=9
+            )
+        (logp * data.weight_BT).sum().backward()
+    streamed = off({name: p.grad for name, p in model.named_parameters()})
+    assert 0 < streamed < 1.2 * unstreamed
+
+
+@pytest.mark.xfail(reason="the rounding of autocast looks like a layer that mixes", strict=True)
+def test_a_model_attached_inside_autocast_is_streamed_too(tiny):
+    model = tiny("llama").float()
+    with torch.autocast("cpu", dtype=torch.bfloat16), attach(model, chunk_tokens=4) as attached:
+        assert {layer.status for layer in attached.layers} == {"streamed"}
