@@ -1,6 +1,7 @@
 """Autocast and narrow parameters: the same casts in both passes, long sums in float32."""
 
 import copy
+import itertools
 from contextlib import ExitStack
 
 import pytest
@@ -28,6 +29,21 @@ def test_autocast_of_the_forward_pass_holds_in_the_backward_pass(inside, tiny, b
     for (name, p), q in zip(model.named_parameters(), other.parameters(), strict=True):
         assert p.grad.dtype == torch.float32
         assert (p.grad - q.grad).norm() < 0.1 * q.grad.norm(), name
+
+
+def test_a_backward_pass_outside_autocast_repeats_the_casts_to_the_bit(tiny, batch):
+    model, data, runs = tiny("llama").float(), batch(), []
+    with attach(model, chunk_tokens=4):
+        for inside in (True, False):
+            model.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                logp = token_logps(
+                    model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=4
+                )
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=inside):
+                (logp * data.weight_BT).sum().backward()
+            runs.append([p.grad for p in model.parameters()])
+    assert all(itertools.starmap(torch.equal, zip(*runs, strict=True)))
 
 
 def test_small_shares_are_not_lost_in_long_sums():
