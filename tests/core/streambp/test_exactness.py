@@ -9,7 +9,7 @@ from core.streambp import attach, token_logps
 
 # Llama-like families soften attention scores in float32 when they attend eagerly, as the oracle
 # does; the flash kernels stay in float64. Families that take their own eager path agree far better.
-CASTS = 5e-6
+CASTS = 1e-6
 SAME = 1e-10
 FAMILIES = {
     "llama": CASTS,

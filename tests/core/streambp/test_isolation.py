@@ -12,10 +12,13 @@ def test_two_models_in_two_threads_do_not_disturb_each_other(
     tiny, batch, streamed_run, assert_same
 ):
     packed = replace(batch(), layout=Layout.packed([[5, 1, 7], [6, 3]], 13))
-    jobs = [(tiny("llama"), batch(), 3), (tiny("mistral"), packed, 5)]
+    jobs = [
+        (tiny("llama"), batch(), 3, 5, {"keep": "hidden+attention"}),
+        (tiny("mistral"), packed, 5, 4, {"keep": "hidden+kv"}),
+    ]
     want = [streamed_run(*job) for job in jobs]
     with ThreadPoolExecutor(2) as threads:
-        for _ in range(5):
+        for _ in range(3):
             runs = [threads.submit(streamed_run, *job) for job in jobs]
             for got, expected in zip(runs, want, strict=True):
                 assert_same(got.result(), expected, 1e-12)
