@@ -8,7 +8,7 @@ Legend: B rows, C chunk, D width.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,8 @@ from core.streambp.plan.attention import PLANNED, watching
 class LayerCost:
     """One decoder layer. Bytes, but for `key_width` and `value_width`: elements per token.
 
-    `walk` is the most that one chunk needs, forward and backward, with the gradients of the layer's
-    parameters. `score_heads` is 0 where a kernel attends, else how many heads' scores are spelled
+    `walk` is the most that one chunk needs, forward and backward, with the gradient of one parameter
+    at a time. `score_heads` is 0 where a kernel attends, else how many heads' scores are spelled
     out. `window` limits what a chunk sees. `whole` is True where the layer cannot be streamed.
     """
 
@@ -130,6 +130,16 @@ def _costs(
 
 
 @contextmanager
+def _shares_dropped(parameters: list[nn.Parameter]) -> Iterator[None]:
+    """Let go of a parameter's share as soon as it is made, as if it had been added to a sum."""
+    with ExitStack() as stack:
+        for parameter in parameters:
+            hook = parameter.register_hook(lambda share: share.new_zeros(()).expand(share.shape))
+            stack.callback(hook.remove)
+        yield
+
+
+@contextmanager
 def _probing(layers: list[nn.Module]) -> Iterator[list["_Probe"]]:
     """Put a probe in the place of every layer's forward."""
     known: dict[Any, LayerCost] = {}
@@ -170,7 +180,7 @@ class _Probe:
 
     def _counted(self, hidden_BCD: Tensor, args: Any, kwargs: Any) -> LayerCost:
         parameters = [p for p in self.layer.parameters() if p.requires_grad]
-        with watching() as seen, LiveBytes() as live:
+        with _shares_dropped(parameters), watching() as seen, LiveBytes() as live:
             hidden = hidden_BCD.detach().requires_grad_()
             out = self.forward(hidden, *args, **kwargs)
             out = out if isinstance(out, Tensor) else out[0]

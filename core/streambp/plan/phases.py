@@ -1,11 +1,14 @@
 """What a step needs in each of its phases: every formula of the plan.
 
-    head     every layer's kept states, the last norm's graph, one tile of logits, the head's gradient
+    head     every layer's kept states, one tile of logits, the gradient that the head sends back
     layers   the kept states, one layer's keys, values and their gradients, one chunk with its graph
     step     nothing of the sequence; the optimizer's working copies
 
 Weights and the optimizer's state are there in all of them. The peak is the largest phase, and it
 grows by the same amount with every token.
+
+In `backward_linear` a gradient of full width goes straight to `.grad`. Otherwise the head's and a
+layer's grow in buffers of their own, in float32 where the weights are narrower.
 """
 
 import torch
@@ -14,24 +17,24 @@ from core.streambp.plan.footprint import Footprint, LayerCost
 from core.streambp.plan.terms import Phase, Wish
 
 _LSE = torch.float32.itemsize
-_FETCHED = 2  # layers whose states are on the device where they are stored elsewhere
+_NORM = 5  # its input, what it keeps, its answer and a gradient
+_FETCHED = {"cpu": 2, "disk": 1}  # layers whose states are on the device meanwhile
 
 
 def head_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
-    """The last norm and the head, forward and backward, with every layer's states kept."""
+    """The head with the last norm, forward and backward, with every layer's states kept."""
     item, wide = _sizes(model)
     states = tokens * wish.rows * model.width
     scored = min(wish.head_chunk_tokens, tokens * wish.rows)
-    # The norm's input, its normalised form, the answer and the gradient; wider ones from a cast.
-    hidden = states * (4 * item + (wide if wide > item else 0))
-    weight = model.vocabulary * model.width
-    tile = scored * model.vocabulary * (wide + (item if wide > item else 0))
+    # Of a tile: logits, in the weights' dtype too, and the norm with its graph.
+    tile = scored * (model.vocabulary * (wide + _narrow(model)) + _NORM * model.width * wide)
+    weight = 0 if _straight(model, wish) else model.vocabulary * model.width * wide
     return Phase(
         "head",
         *_standing(model, wish, live=0),
         kept_states=_kept(model, tokens, wish),
-        hidden=hidden,
-        head=tile + weight * wide,
+        hidden=2 * states * item,  # what comes in and what goes back
+        head=tile + weight,
     )
 
 
@@ -49,7 +52,8 @@ def layers_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
         hidden=hidden,
         keys_values=keys,
         chunk=chunk,
-        head=model.embedding if model.tied else 0,  # waits for the gradient of the embedding
+        # A tied head's gradient waits for the embedding's.
+        head=model.embedding if model.tied and not _straight(model, wish) else 0,
     )
 
 
@@ -80,7 +84,7 @@ def _kept(model: Footprint, tokens: int, wish: Wish) -> int:
             each += (layer.key_width + layer.value_width) * item
         streamed.append(each)
     if wish.store != "device":
-        streamed = sorted(streamed)[-_FETCHED:]
+        streamed = sorted(streamed)[-_FETCHED[wish.store] :]
     return tokens * wish.rows * (sum(streamed) + whole)
 
 
@@ -98,18 +102,29 @@ def _chunk(model: Footprint, layer: LayerCost, tokens: int, wish: Wish) -> int:
     """One chunk's graph; the whole row's where the layer is checkpointed."""
     item, wide = _sizes(model)
     length = tokens if layer.whole else min(model.chunk_tokens, tokens)
-    graph = max(layer.walk - layer.parameters, 0) * length // model.chunk_tokens
-    sums = layer.parameters * wide // item if length < tokens else 0
+    graph = layer.walk * length // model.chunk_tokens
+    sums = 0 if _straight(model, wish) else layer.parameters * wide // item
     keys = length if layer.whole else min(length + _seen(model, layer, tokens), tokens)
     # Scores, their softmax in float32, its cast, and a gradient.
     scores = layer.score_heads * length * keys * (2 * item + 2 * _LSE)
-    return wish.rows * (graph + scores) + layer.parameters + sums
+    return wish.rows * (graph + scores) + sums
 
 
 def _seen(model: Footprint, layer: LayerCost, tokens: int) -> int:
     """Earlier keys that the last chunk sees."""
     earlier = max(tokens - model.chunk_tokens, 0)
     return earlier if layer.window is None else min(earlier, layer.window)
+
+
+def _straight(model: Footprint, wish: Wish) -> bool:
+    """Say whether gradients need no buffers beside `.grad`."""
+    return wish.linear and not _narrow(model)
+
+
+def _narrow(model: Footprint) -> int:
+    """Bytes of an element that is narrower than those of long sums, else 0."""
+    item, wide = _sizes(model)
+    return item if item < wide else 0
 
 
 def _sizes(model: Footprint) -> tuple[int, int]:

@@ -22,13 +22,18 @@ class StepCost:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How the model shall be trained. `fused`: a layer steps as soon as its gradient is known."""
+    """How the model shall be trained.
+
+    `fused`: a layer steps as soon as its gradient is known. `linear`: the objective is linear in the
+    log-probabilities, and `backward_linear` is called.
+    """
 
     head_chunk_tokens: int = 256
     rows: int = 1
     keep: Keep = "hidden"
     store: StoreName = "device"
     fused: bool = False
+    linear: bool = True
     step: StepCost = StepCost()
 
 

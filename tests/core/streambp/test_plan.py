@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, GPT2Config, Qwen3Config, Qwen3ForCausalLM
 
-from core.streambp import Layout, attach, backward_linear
+from core.streambp import Layout, attach, backward_linear, token_logps
 from core.streambp.peak import LiveBytes
 from core.streambp.plan import PlanError, StepCost, Wish, footprint, longest_context, memory_plan
 
@@ -27,24 +27,22 @@ def small():
     return footprint(config(), dtype=torch.float32, chunk_tokens=CHUNK)
 
 
-def measured(tokens, rows, keep, **changed):
+def measured(tokens, rows, keep, *, linear=True, dtype=torch.float32, **changed):
     """Bytes of live tensors above weights and gradients at the peak of a real step."""
     torch.set_num_threads(1)
-    model = Qwen3ForCausalLM(config(**changed)).train()
+    model = Qwen3ForCausalLM(config(**changed)).to(dtype).train()
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     ids = torch.randint(0, 2000, (rows, tokens + 1), generator=torch.Generator().manual_seed(0))
     attach(model, chunk_tokens=CHUNK, keep=keep)
     weight = torch.full((rows, tokens), -1 / (rows * tokens))
 
-    def step():
-        backward_linear(
-            model, ids[:, :-1], ids[:, 1:], Layout.causal([tokens] * rows, tokens), weight,
-            head_chunk_tokens=HEAD,
-        )  # fmt: skip
-
+    given = (model, ids[:, :-1], ids[:, 1:], Layout.causal([tokens] * rows, tokens))
     with LiveBytes() as live:
-        step()
+        if linear:
+            backward_linear(*given, weight, head_chunk_tokens=HEAD)
+        else:
+            (token_logps(*given, head_chunk_tokens=HEAD) * weight).sum().backward()
     return live.peak
 
 
@@ -65,11 +63,15 @@ def test_predicted_and_measured_agree_within_15_percent(tokens, rows, keep, smal
     assert above(plan) == pytest.approx(measured(tokens, rows, keep), rel=0.15)
 
 
-def test_also_where_the_head_is_the_embedding():
-    tied = {"tie_word_embeddings": True, "vocab_size": 8000}
-    found = footprint(config(**tied), dtype=torch.float32, chunk_tokens=CHUNK)
-    plan = memory_plan(found, 1024, WISH)
-    assert above(plan) == pytest.approx(measured(1024, 1, "hidden", **tied), rel=0.15)
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_also_with_a_large_head_in_either_pass_and_dtype(linear, tied, dtype):
+    large = {"tie_word_embeddings": tied, "vocab_size": 8000}
+    found = footprint(config(**large), dtype=dtype, chunk_tokens=CHUNK)
+    plan = memory_plan(found, 1024, replace(WISH, linear=linear))
+    got = measured(1024, 1, "hidden", linear=linear, dtype=dtype, **large)
+    assert above(plan) == pytest.approx(got, rel=0.15)
 
 
 def test_the_longest_context_fits_and_one_token_more_does_not(small):
