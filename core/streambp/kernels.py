@@ -130,6 +130,45 @@ class Repeating:
         return q, k.repeat_interleave(times, dim=1), v.repeat_interleave(times, dim=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A kernel that is given the queries of all heads of a group as those of one head.
+
+    Where every query sees every key, heads that share keys differ in nothing but their queries. Of
+    so many queries at once a kernel takes larger blocks, and sums dk and dv over the group itself.
+    """
+
+    kernel: Kernel
+
+    def forward(self, qkv: Inputs, *, causal: bool, scale: float) -> Attended:
+        """As Kernel.forward."""
+        query, key, value = qkv
+        if causal or query.shape[1] == key.shape[1]:
+            return self.kernel.forward(qkv, causal=causal, scale=scale)
+        packed = self._packed(query, key), key, value
+        out, lse = self.kernel.forward(packed, causal=False, scale=scale)
+        return out.reshape(query.shape[:3] + out.shape[3:]), lse.reshape(query.shape[:3])
+
+    def backward(
+        self, grad_BHQD: Tensor, qkv: Inputs, attended: Attended, *, causal: bool, scale: float
+    ) -> Inputs:
+        """As Kernel.backward."""
+        query, key, value = qkv
+        if causal or query.shape[1] == key.shape[1]:
+            return self.kernel.backward(grad_BHQD, qkv, attended, causal=causal, scale=scale)
+        grad, packed, out, lse = (self._packed(x, key) for x in (grad_BHQD, query, *attended))
+        dq, dk, dv = self.kernel.backward(
+            grad, (packed, key, value), (out, lse), causal=False, scale=scale
+        )
+        return dq.reshape(query.shape), dk, dv
+
+    @staticmethod
+    def _packed(x_BHQ: Tensor, key_BGKD: Tensor) -> Tensor:
+        rows, groups = key_BGKD.shape[:2]
+        queries = x_BHQ.shape[1] // groups * x_BHQ.shape[2]
+        return x_BHQ.reshape(rows, groups, queries, *x_BHQ.shape[3:])
+
+
 @cache
 def flash_kernel(device_type: str, dtype: torch.dtype, width: int) -> Kernel | None:
     """Find the first kernel that agrees with plain attention for heads of `width`, or None."""
@@ -138,7 +177,8 @@ def flash_kernel(device_type: str, dtype: torch.dtype, width: int) -> Kernel | N
         candidates = (CpuFlash(),)
     elif device_type == "cuda":
         candidates = (CudaFlash(), CudaEfficient())
-    for kernel in (each for bare in candidates for each in (bare, Repeating(bare))):
+    wrapped = (Packed(each) for bare in candidates for each in (bare, Repeating(bare)))
+    for kernel in wrapped:
         if dtype in _TOLERANCE and _agrees(kernel, device_type, dtype, width):
             return kernel
     return None
