@@ -120,11 +120,16 @@ def check_losses(figures: list[Measured]) -> None:
     first: dict[int, Measured] = {}
     for measured in figures:
         want = first.setdefault(measured.tokens, measured)
-        if not abs(measured.loss - want.loss) <= SAME_LOSS * abs(want.loss):
-            raise LossesDiffer(
-                f"at {measured.tokens} tokens {want.mode} has loss {want.loss:.5f}, "
-                f"{measured.mode} {measured.loss:.5f}"
-            )
+        check_same_loss(want, measured)
+
+
+def check_same_loss(want: Measured, got: Measured) -> None:
+    """Raise LossesDiffer unless both found one loss."""
+    if not abs(got.loss - want.loss) <= SAME_LOSS * abs(want.loss):
+        raise LossesDiffer(
+            f"at {want.tokens} tokens {want.mode} has loss {want.loss:.5f}, "
+            f"{got.mode} {got.loss:.5f}"
+        )
 
 
 def report_of(figures: list[Measured], contexts: dict[str, int]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from torch.nn import functional
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from benchmarks.cases import CHECKPOINTING, CHUNKED_CE, OURS, PEERS, Case, Measured
+from benchmarks.groups import MODES as GROUPED
+from benchmarks.groups import grouped_step, rows_of
 from core.streambp import Layout, attach, backward_linear
 from core.streambp.policy import Keep, StoreName
 
@@ -65,9 +67,11 @@ def model_of(case: Case) -> PreTrainedModel:
 
 
 def step_of(case: Case, model: PreTrainedModel) -> Step:
-    """The forward and backward pass of the case's mode; gives the mean loss in nats."""
+    """The forward and backward pass of the case's mode; gives its loss, in nats a token."""
     if case.mode.startswith(OURS):
         return _streamed(case, model)
+    if case.mode in GROUPED:
+        return grouped_step(case, model)
     if case.mode not in PEERS:
         raise ValueError(f"mode {case.mode!r}: use one of {', '.join(PEERS)} or {OURS}/KEEP/STORE")
     if case.mode in (CHECKPOINTING, CHUNKED_CE):
@@ -118,13 +122,21 @@ def _streamed(case: Case, model: PreTrainedModel) -> Step:
     return step
 
 
+def ids_of(case: Case) -> Tensor:
+    """Random tokens: as many rows as the case's mode takes, the same in every run."""
+    return torch.randint(
+        0,
+        case.shape.vocabulary,
+        (rows_of(case.mode), case.tokens),
+        generator=torch.Generator().manual_seed(1),
+    ).to(case.device)
+
+
 def measure(case: Case) -> Measured:
     """Build the case's model and measure one step of it."""
     torch.set_num_threads(case.threads)
     step = step_of(case, model_of(case))
-    ids_BT = torch.randint(
-        0, case.shape.vocabulary, (1, case.tokens), generator=torch.Generator().manual_seed(1)
-    ).to(case.device)
+    ids_BT = ids_of(case)
     step(ids_BT[:, :WARM_UP_TOKENS])
     peak = PeakOfDevice() if case.device.startswith("cuda") else PeakOfProcess()
     cpu, wall = time.process_time(), time.perf_counter()
