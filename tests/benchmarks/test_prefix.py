@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,9 +11,9 @@ from torch.testing import assert_close
 from benchmarks import prefix
 from benchmarks.cases import Measured
 from benchmarks.groups import KINDS, MODES, dpo_loss, grpo_loss, rows_of
+from benchmarks.measuring import random_ids
 from benchmarks.memory import LossesDiffer
-from benchmarks.prefix import TOY, gradient_difference, report_of
-from benchmarks.steps import ids_of
+from benchmarks.prefix import TOY, gathered, gradient_difference, report_of
 
 
 def figures(shared_loss=2.0):
@@ -34,6 +35,15 @@ def test_ratios_are_unshared_over_shared():
     assert report["grpo_loss_difference"] == 0
 
 
+def test_of_rounds_the_least_cpu_time_counts_and_the_median_of_memory():
+    rounds = [
+        replace(m, cpu_s=cpu, memory_bytes=size)
+        for cpu, size in ((5.0, 1), (3.0, 9), (4.0, 2))
+        for m in figures()
+    ]
+    assert {(m.cpu_s, m.memory_bytes) for m in gathered(rounds)} == {(3.0, 2)}
+
+
 def test_ways_that_disagree_about_the_loss_are_not_compared():
     with pytest.raises(LossesDiffer, match="dpo/shared"):
         report_of(figures(shared_loss=2.1), {"dpo": 0.0, "grpo": 0.0})
@@ -41,7 +51,7 @@ def test_ways_that_disagree_about_the_loss_are_not_compared():
 
 def test_a_group_has_as_many_rows_as_its_kind_has_answers():
     assert [rows_of(mode) for mode in (*MODES, "plain")] == [2, 2, 8, 8, 1]
-    assert ids_of(TOY).shape == (1, TOY.tokens)
+    assert random_ids(TOY, 2).shape == (2, TOY.tokens)
     assert KINDS["dpo"].prompt_tokens(2048) == 1536
     assert KINDS["grpo"].prompt_tokens(1280) == 1024
 
