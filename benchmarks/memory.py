@@ -3,7 +3,8 @@
     python -m benchmarks.memory [--json] [--tokens 2048 4096 8192] [--modes MODE ...]
 
 Peers: plain autograd, transformers' checkpointing, and that with torch's chunked linear
-cross-entropy. Ours: every policy that `attach` offers. Memory is counted above weights and
+cross-entropy; and, after `make peers`, the authors' own StreamBP (`reference_streambp`), whose loss is
+reported, not held against it. Ours: every policy that `attach` offers. Memory is counted above weights and
 gradients; time is CPU time. Ratios are taken at the longest context, peer over ours for memory and
 ours over peer for time; `max_context` is the longest context that was *measured* to stay in the budget.
 """
@@ -25,8 +26,10 @@ from benchmarks.cases import (
     OURS,
     OURS_LEAST,
     PEERS,
+    REFERENCE,
     Case,
     Measured,
+    reference_installed,
     run_all,
 )
 from benchmarks.contexts import longest_context
@@ -45,6 +48,7 @@ class LossesDiffer(RuntimeError):
 def main() -> None:
     """Measure and print."""
     options = _options()
+    modes = [mode for mode in options.modes if mode != REFERENCE or reference_installed()]
     case = Case(
         OURS_LEAST,
         0,
@@ -57,7 +61,7 @@ def main() -> None:
         replace(case, mode=mode, tokens=tokens)
         for _ in range(options.rounds)
         for tokens in sorted(options.tokens)
-        for mode in options.modes
+        for mode in modes
     ]
     figures = medians(list(run_all(cases)))
     check_losses(figures)
@@ -72,7 +76,7 @@ def main() -> None:
                 int(BUDGET_GIB * GIB),
             )
             for mode in (CHUNKED_CE, OURS_LEAST)
-            if mode in options.modes
+            if mode in modes
         }
     report = {"steady_heap": options.steady_heap, **report_of(figures, contexts)}
     if options.json:
@@ -85,7 +89,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tokens", type=int, nargs="+", default=[2048, 4096, 8192])
-    parser.add_argument("--modes", nargs="+", default=[*PEERS, *policies("cpu")])
+    parser.add_argument("--modes", nargs="+", default=[*PEERS, REFERENCE, *policies("cpu")])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--chunk-tokens", type=int, default=512)
@@ -116,15 +120,22 @@ def medians(figures: list[Measured]) -> list[Measured]:
 
 
 def check_losses(figures: list[Measured]) -> None:
-    """Raise LossesDiffer unless all modes found the same loss on the same tokens."""
+    """Raise LossesDiffer unless all modes, the reference aside, found one loss on the same tokens."""
     first: dict[int, Measured] = {}
     for measured in figures:
+        if measured.mode == REFERENCE:
+            continue
         want = first.setdefault(measured.tokens, measured)
-        if not abs(measured.loss - want.loss) <= SAME_LOSS * abs(want.loss):
-            raise LossesDiffer(
-                f"at {measured.tokens} tokens {want.mode} has loss {want.loss:.5f}, "
-                f"{measured.mode} {measured.loss:.5f}"
-            )
+        check_same_loss(want, measured)
+
+
+def check_same_loss(want: Measured, got: Measured) -> None:
+    """Raise LossesDiffer unless both found one loss."""
+    if not abs(got.loss - want.loss) <= SAME_LOSS * abs(want.loss):
+        raise LossesDiffer(
+            f"at {want.tokens} tokens {want.mode} has loss {want.loss:.5f}, "
+            f"{got.mode} {got.loss:.5f}"
+        )
 
 
 def report_of(figures: list[Measured], contexts: dict[str, int]) -> dict[str, Any]:
@@ -142,7 +153,22 @@ def report_of(figures: list[Measured], contexts: dict[str, int]) -> dict[str, An
         ),
         "max_context": contexts,
         "policies": ours,
+        REFERENCE: reference(at) if reference_installed() else "not installed",
         "cases": [asdict(m) for m in figures],
+    }
+
+
+def reference(at: dict[str, Measured]) -> dict[str, float | None]:
+    """How our least policy compares with the authors' code, and by how much of itself its loss is off.
+
+    What is off is told from the first other mode on the same tokens.
+    """
+    told = next((m.loss for mode, m in at.items() if mode != REFERENCE), None)
+    off = at[REFERENCE].loss / told - 1 if told and REFERENCE in at else None
+    return {
+        "ratio_memory": _over(at, REFERENCE, OURS_LEAST, _memory),
+        "ratio_time": _over(at, OURS_LEAST, REFERENCE, _time),
+        "loss_relative_difference": off,
     }
 
 
@@ -179,7 +205,7 @@ def show(figures: list[Measured], report: dict[str, Any]) -> None:
         )
     Console(width=110).print(table)
     for name, value in report.items():
-        if name.startswith("ratio") or name == "max_context":
+        if name.startswith("ratio") or name in {"max_context", REFERENCE}:
             print(f"{name:<48}{value}")
     for mode, found in report["policies"].items():
         print(f"{mode:<48}{found}")
