@@ -27,11 +27,18 @@ def looking_ahead(
             undo.set(layer, "forward", record)
         decoder(input_ids=other_BT, use_cache=False)
     pairs = zip(before, records, strict=True)
-    return next((i for i, (out, record) in enumerate(pairs) if _changed(out, record)), None)
+    tokens = ids_BT.shape[1]
+    changed = (_changed(out, record, tokens) for out, record in pairs)
+    return next((i for i, ahead in enumerate(changed) if ahead), None)
 
 
-def _changed(before: object, record: RecordedForward) -> bool:
+def _changed(before: object, record: RecordedForward, tokens: int) -> bool:
     if before is None or record.hidden is None:  # never called, or with its input by another name
         return False
-    earlier = (x[..., :-1, :] for x in (first(record.out), first(before), record.hidden))
+    now, then = first(record.out), first(before)
+    if tokens not in then.shape:
+        return False
+    # Most families have tokens on axis 1; some put streams before them, some behind.
+    axis = then.shape.index(tokens)
+    earlier = (x.narrow(axis, 0, tokens - 1) for x in (now, then, record.hidden))
     return departure(*earlier) is not None
