@@ -28,7 +28,7 @@ from core.streambp.late import LateForward
 from core.streambp.policy import Keep, StoreName, policy
 from core.streambp.probe import tried
 from core.streambp.straight import StraightEmbedding, is_plain
-from core.streambp.swaps import Undo, name_our_attention
+from core.streambp.swaps import Undo, name_our_attention, open_empty_windows
 
 Status = Literal["streamed", "checkpointed"]
 _ATTRIBUTE = "_streambp_attachment"
@@ -65,7 +65,9 @@ class Attachment:
     def detach(self) -> None:
         """Restore every forward and configuration; a second call does nothing."""
         self._undo.run()
-        causal_lm(self.model).__dict__.pop(_ATTRIBUTE, None)
+        attributes = causal_lm(self.model).__dict__
+        if attributes.get(_ATTRIBUTE) is self:
+            del attributes[_ATTRIBUTE]
 
     def __enter__(self) -> Self:
         return self
@@ -100,8 +102,10 @@ def attach(
     for _, layer in layers:
         refuse_attached(layer)
         refuse_gradient_checkpointing(layer)
-    trial = tried(causal, decoder, [layer for _, layer in layers])
-    undo = Undo()
+    trial = tried(causal, decoder, layers)
+    undo, remark = Undo(), kept.remark
+    if open_empty_windows(decoder, undo):
+        remark = "; ".join(filter(None, (remark, "sliding_window = 0 is taken for no window")))
     if trial.streams:
         name_our_attention(decoder, undo)
     reports = []
@@ -120,7 +124,7 @@ def attach(
     embedding = causal.get_input_embeddings()
     if is_plain(embedding):
         undo.set(embedding, "forward", StraightEmbedding(embedding))
-    attachment = Attachment(model, decoder, head, tuple(reports), undo, kept.remark)
+    attachment = Attachment(model, decoder, head, tuple(reports), undo, remark)
     causal.__dict__[_ATTRIBUTE] = attachment
     return attachment
 

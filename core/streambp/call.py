@@ -16,6 +16,7 @@ from torch import Tensor
 
 from core.streambp.errors import AttachmentError, LayerCallError
 from core.streambp.keys import ChunkCache, HeldKeys
+from core.streambp.strays import refuse_strays
 from core.streambp.view import ChunkView, Tape
 from core.streambp.visibility import Rule
 
@@ -45,6 +46,7 @@ class LayerCall:
     extras: int | None = None  # outputs after the first, where the layer returns a tuple
     carries: bool = False  # whether the layer was seen to carry states from chunk to chunk
     attached: Callable[[], bool] = lambda: True  # whether the layer is still ours
+    params: tuple[Tensor, ...] = ()  # of the layer
 
     @staticmethod
     def bind(
@@ -98,6 +100,10 @@ class LayerCall:
         """Give the output in the shape in which the layer itself gives it."""
         return out_BTD if self.extras is None else (out_BTD, *[None] * self.extras)
 
+    def refuse_strays(self, outs: list[Tensor], inputs: list[Tensor]) -> None:
+        """Raise LayerCallError where anything but `inputs` and parameters wants gradient."""
+        refuse_strays(_owner(self.forward), outs, [*inputs, *self.params])
+
     def refuse_detached(self) -> None:
         """Raise AttachmentError where the layer has been given back its own attention."""
         if not self.attached():
@@ -122,10 +128,12 @@ def _slice(name: str, value: Any, tokens: int, start: int, stop: int) -> Any:
         return type(value)(_slice(name, x, tokens, start, stop) for x in value)
     if isinstance(value, dict):
         return {key: _slice(name, x, tokens, start, stop) for key, x in value.items()}
-    if not isinstance(value, Tensor) or tokens not in value.shape:
+    if not isinstance(value, Tensor):
         return value
     if value.requires_grad:
         raise LayerCallError(name, tuple(value.shape), "only hidden states carry gradient here")
+    if tokens not in value.shape:
+        return value
     axis = _TOKEN_AXIS.get(name, 1)
     if value.ndim < -axis or value.shape[axis] != tokens:
         raise LayerCallError(name, tuple(value.shape), f"its axis {axis} is not one of tokens")

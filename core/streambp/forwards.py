@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from transformers.utils.output_capturing import _active_collector  # has no public reader
 
 from core.streambp.call import LayerCall
 from core.streambp.errors import AttachmentError, LayerCallError
@@ -27,10 +28,17 @@ class StreamedForward:
         call, hidden_BTD = LayerCall.bind(self.forward, args, kwargs)
         call.attached = lambda: self.layer.__dict__.get("forward") is self.stand_in
         # Looked up now: sharding and adapters may have replaced parameters since attach.
-        params = tuple(self.layer.parameters())
+        params = call.params = tuple(self.layer.parameters())
         # Without a backward pass to come there is nothing to keep.
         policy = self.policy if torch.is_grad_enabled() else self._forgetful
+        recorded = _recorded()
         out_BTD = StreamedLayer.apply(call, policy, hidden_BTD, *params)
+        if _recorded() != recorded:
+            raise LayerCallError(
+                "layer", type(self.layer).__name__, "what transformers records inside a streamed"
+                " layer is in pieces and carries no gradient: do not ask for output_router_logits,"
+                " or set it in the configuration before attaching",
+            )  # fmt: skip
         self.carries = call.carries
         return call.packaged(out_BTD)
 
@@ -47,6 +55,12 @@ class CheckpointedForward:
         if not torch.is_grad_enabled():
             return self.forward(*args, **kwargs)
         return checkpoint(self.forward, *args, use_reentrant=False, **kwargs)
+
+
+def _recorded() -> int:
+    """Count what the decoder that runs now has collected, by hooks on modules inside it."""
+    collected = _active_collector.get() or {}
+    return sum(len(outputs) for outputs in collected.values())
 
 
 def refuse_gradient_checkpointing(layer: nn.Module) -> None:

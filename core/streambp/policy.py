@@ -7,6 +7,7 @@ same. Attention that takes a family's own function has no log-sum-exp, and is co
 """
 
 import os
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -41,6 +42,8 @@ def policy(
             raise PolicyError(name, value, f"give one of {', '.join(get_args(words))}")
     if (store == "disk") != (folder is not None):
         raise PolicyError("folder", folder, "give one with store = disk, and only then")
+    if folder is not None and not isinstance(folder, (str, os.PathLike)):
+        raise PolicyError("folder", folder, "give a path")
     if folder is not None:
         return Policy(chunk_tokens, keep, DiskStore(_writable(Path(folder)), device))
     if store == "cpu" and device.type == "cpu":
@@ -50,6 +53,13 @@ def policy(
 
 
 def _writable(folder: Path) -> Path:
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise PolicyError("folder", str(folder), "give a folder that exists and can be written to")
-    return folder
+    # Written to, not looked at: the rights of a file system are no promise that it takes a file.
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="streambp-"):
+            return folder
+    except OSError as error:
+        raise PolicyError(
+            "folder",
+            str(folder),
+            f"give a folder that exists and can be written to ({error.strerror})",
+        ) from error

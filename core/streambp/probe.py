@@ -13,11 +13,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from core.streambp.causality import looking_ahead
+from core.streambp.errors import StreamError, UnsupportedModelError
 from core.streambp.forwards import StreamedForward
 from core.streambp.head import Head, known_head
 from core.streambp.late import last_module
 from core.streambp.policy import Policy
-from core.streambp.swaps import Undo, name_our_attention
+from core.streambp.records import SHARE, RecordedForward, departure, first
+from core.streambp.swaps import Undo, name_our_attention, open_empty_windows
 from core.streambp.visibility import Rule
 
 _PROBE_TOKENS, _PROBE_CHUNK = 7, 2
@@ -42,18 +45,21 @@ class Trial:
         return "" in self.reasons
 
 
-def tried(causal: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module]) -> Trial:
-    """Run a few tokens through the untouched model, and through each layer in chunks."""
-    ids = torch.arange(_PROBE_TOKENS, device=next(decoder.parameters()).device)[None]
+def tried(causal: PreTrainedModel, decoder: nn.Module, named: list[tuple[str, nn.Module]]) -> Trial:
+    """Run a few tokens through the untouched model, and through each layer in chunks.
+
+    UnknownHeadError, or UnsupportedModelError where the model fails by itself or looks ahead.
+    """
+    ids, layers = _ids(decoder), [layer for _, layer in named]
     undo = Undo()
     records = [RecordedForward(layer.forward) for layer in layers]
     probes = [ProbingForward(x, r, _PROBE_CHUNK) for x, r in zip(layers, records, strict=True)]
     # With gradients on, so that a layer shows which of its inputs carry any.
-    with torch.enable_grad(), _evaluating(causal), undo:
+    with torch.enable_grad(), _evaluating(causal, ids.device), undo:
+        open_empty_windows(decoder, undo)
         for layer, record in zip(layers, records, strict=True):
             undo.set(layer, "forward", record)
-        with torch.no_grad():
-            head, last = known_head(causal, decoder, ids), last_module(decoder, ids)
+        head, last = _head_and_last(causal, decoder, ids)
         name_our_attention(decoder, undo)
         for layer, probe in zip(layers, probes, strict=True):
             undo.set(layer, "forward", probe)
@@ -61,10 +67,37 @@ def tried(causal: PreTrainedModel, decoder: nn.Module, layers: list[nn.Module]) 
         # the model keeps its own attention and masks, and every layer is checkpointed.
         choked = _failure(decoder, ids)
         choked = choked or next((p.whole for p in probes if p.streamed and p.whole), "")
-    reasons = (
+    reasons = tuple(
         p.streamed or (choked and f"the model needs its own masks: {choked}") for p in probes
     )
-    return Trial(head, last, tuple(reasons), tuple(probe.streamer.carries for probe in probes))
+    if any(reasons):
+        with _evaluating(causal, ids.device), Undo() as undo:
+            open_empty_windows(decoder, undo)
+            ahead = looking_ahead(decoder, layers, records, ids)
+        if ahead is not None:
+            raise UnsupportedModelError(
+                "model", type(causal).__name__, f"{named[ahead][0]} looks ahead: a token's scores"
+                " would change with the padding after it",
+            )  # fmt: skip
+    return Trial(head, last, reasons, tuple(probe.streamer.carries for probe in probes))
+
+
+def _ids(decoder: nn.Module) -> Tensor:
+    return torch.arange(_PROBE_TOKENS, device=next(decoder.parameters()).device)[None]
+
+
+def _head_and_last(
+    causal: PreTrainedModel, decoder: nn.Module, ids_BT: Tensor
+) -> tuple[Head, nn.Module | None]:
+    try:
+        with torch.no_grad():
+            return known_head(causal, decoder, ids_BT), last_module(decoder, ids_BT)
+    except (StreamError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # whatever a foreign model fails with
+        raise UnsupportedModelError(
+            "model", type(causal).__name__, f"it fails by itself: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _failure(decoder: nn.Module, ids_BT: Tensor) -> str:
@@ -76,30 +109,19 @@ def _failure(decoder: nn.Module, ids_BT: Tensor) -> str:
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Run without dropout, and with every module's own mode put back afterwards."""
+def _evaluating(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """Run without dropout and autocast, whose rounding differs from chunks to whole rows.
+
+    Every module's own mode is put back afterwards.
+    """
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        yield
+        with torch.autocast(device.type, enabled=False):
+            yield
     finally:
         for module, training in modes:
             module.training = training
-
-
-class RecordedForward:
-    """Keeps what the untouched layer received and gave back, for the probe to compare with."""
-
-    def __init__(self, forward: Any) -> None:
-        self.forward = forward
-        self.hidden: Tensor | None = None
-        self.out: Any = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the layer and keep what went in and out."""
-        self.hidden = args[0] if args else kwargs.get("hidden_states")
-        self.out = self.forward(*args, **kwargs)
-        return self.out
 
 
 class ProbingForward:
@@ -125,37 +147,32 @@ class ProbingForward:
 
     def _tried(self, forward: Any, args: Any, kwargs: Any) -> str | None:
         try:
-            out = _first(forward(*args, **kwargs))
+            out = first(forward(*args, **kwargs))
             reason = self._difference(out)
-            if reason is None and self.streamer.carries and forward is self.streamer:
+            if reason is None and forward is self.streamer:
                 reason = self._gradient_difference(args, kwargs)
         except Exception as error:  # noqa: BLE001  any failure of a foreign layer is a reason
             return f"{type(error).__name__}: {error}"
         return reason
 
     def _difference(self, out: Tensor) -> str | None:
-        want = _first(self.record.out)
+        want = first(self.record.out)
         if self.record.hidden is None or out.shape != want.shape:
             return f"its output has shape {tuple(out.shape)}, whole {tuple(want.shape)}"
-        off = (out - want).double().norm().item()
-        update = (want - self.record.hidden).double().norm().item()
-        noise = torch.finfo(want.dtype).eps * want.double().norm().item()
-        allowed = _SHARE[want.dtype] * update + 4 * noise
-        return None if off <= allowed else f"chunks change its output by {off / update:.1e}"
+        off = departure(out, want, self.record.hidden)
+        return None if off is None else f"chunks change its output by {off:.1e}"
 
     def _gradient_difference(self, args: Any, kwargs: Any) -> str | None:
-        """Compare gradients too: a state that is written over in place spoils them alone."""
-        got, want = (_gradient(x, args, kwargs) for x in (self.streamer, self.record.forward))
+        """Try the backward pass: a leaf that gets nothing shows there, and nowhere else.
+
+        Of states compare gradients, too: one that is written over in place spoils them alone.
+        """
+        got = _gradient(self.streamer, args, kwargs)
+        if not self.streamer.carries:
+            return None
+        want = _gradient(self.record.forward, args, kwargs)
         off = ((got - want).double().norm() / want.double().norm()).item()
-        return None if off <= _SHARE[want.dtype] else f"chunks change its gradient by {off:.1e}"
-
-
-# Error allowed as a share of what the layer adds to its input. Float64 models cast to float32.
-_SHARE = {torch.float64: 1e-5, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
-
-
-def _first(out: Any) -> Tensor:
-    return out if isinstance(out, Tensor) else out[0]
+        return None if off <= SHARE[want.dtype] else f"chunks change its gradient by {off:.1e}"
 
 
 def _gradient(forward: Any, args: Any, kwargs: Any) -> Tensor:
@@ -163,5 +180,5 @@ def _gradient(forward: Any, args: Any, kwargs: Any) -> Tensor:
     given = dict(kwargs)
     hidden = args[0] if args else given.pop("hidden_states")
     leaf = hidden.detach().requires_grad_()
-    out = _first(forward(leaf, *args[1:], **given))
+    out = first(forward(leaf, *args[1:], **given))
     return torch.autograd.grad(out.square().sum(), leaf)[0]

@@ -2,6 +2,11 @@
 
 Dropout draws the same mask in the forward pass, in the recomputation of keys and values and in the
 recomputation with a graph, because each starts from the state that the chunk had the first time.
+
+One limit: these generators belong to the process. Where another thread draws from the same one while
+a chunk runs, the chunk's draws in one pass interleave with that thread's, in another they do not: the
+masks differ, and so do the gradients. On the CPU that is any thread that draws from torch's global
+generator; give such a thread a `torch.Generator` of its own, or train without dropout there.
 """
 
 from collections.abc import Iterator

@@ -146,6 +146,8 @@ class ReverseWalk:
         leaves = [] if view is None else view.leaves
         inputs = [*([hidden_BCD] if deeper else []), *cache.incoming.values()]
         inputs += [x for _, *pair in leaves for x in pair]
+        if stop == self.call.tokens:  # one chunk stands for all
+            self.call.refuse_strays(outs, inputs)
         shares = iter(self.sums.shares_of(outs, inputs, grads))
         self._send(shares, (start, stop), cache.incoming, leaves)
 

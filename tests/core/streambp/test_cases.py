@@ -64,7 +64,6 @@ def test_the_loss_of_one_document_sends_no_gradient_into_another(family, keep, t
             assert (grads[ids[0, part]].norm(dim=1) > 0)[:-1].all()
 
 
-@pytest.mark.xfail(reason="a window of 0 sees what transformers' own mask of 0 sees", strict=True)
 def test_a_window_of_0_is_none(tiny, batch):
     """LlamaFactory#7063."""
     data = batch()

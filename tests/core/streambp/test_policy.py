@@ -79,7 +79,7 @@ def test_kept_attention_and_kept_keys_spare_their_computation(tiny, batch, monke
         monkeypatch.setattr(walks.ReverseWalk, "_recompute_keys", again)
         model = tiny("llama")
         with attach(model, chunk_tokens=4, keep=keep):
-            made["attention"] = 0
+            made.update(attention=0, keys=0)
             token_logps(
                 model, data.ids_BT, data.targets_BT, data.layout, head_chunk_tokens=8
             ).sum().backward()
