@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 
-from benchmarks.cases import Case, Measured
+from benchmarks.cases import Case, Measured, Shape
 
 WARM_UP_TOKENS = 128
 KIB = 1024
@@ -25,10 +25,9 @@ KIB = 1024
 Step = Callable[[Tensor], float]
 
 
-def model_of(case: Case) -> PreTrainedModel:
-    """The model of the case's shape, its weights random but always the same, its gradients zeros."""
-    shape = case.shape
-    config = Qwen3Config(
+def config_of(shape: Shape) -> Qwen3Config:
+    """The configuration of a shape."""
+    return Qwen3Config(
         hidden_size=shape.hidden,
         intermediate_size=shape.intermediate,
         num_hidden_layers=shape.layers,
@@ -39,8 +38,12 @@ def model_of(case: Case) -> PreTrainedModel:
         max_position_embeddings=2**20,
         tie_word_embeddings=False,
     )
+
+
+def model_of(case: Case) -> PreTrainedModel:
+    """The model of the case's shape, its weights random but always the same, its gradients zeros."""
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    model = AutoModelForCausalLM.from_config(config_of(case.shape), attn_implementation="sdpa")
     model = model.to(case.device, getattr(torch, case.dtype))
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)

@@ -21,9 +21,9 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.cases import Case, Measured, Shape, run_all
+from benchmarks.compare import check_same_loss, medians
 from benchmarks.groups import KINDS, MODES, SHARED, UNSHARED, rows_of
 from benchmarks.measuring import model_of, random_ids
-from benchmarks.memory import check_same_loss, medians
 from benchmarks.steps import step_of
 from core.streambp.widen import Widened
 

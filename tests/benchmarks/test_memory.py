@@ -14,9 +14,10 @@ from benchmarks.cases import (
     Measured,
     Shape,
 )
+from benchmarks.compare import LossesDiffer, check_losses, medians, report_of
 from benchmarks.contexts import longest_context
 from benchmarks.gpu import memory as gpu
-from benchmarks.memory import LossesDiffer, check_losses, medians, report_of
+from benchmarks.planned import planned_bytes
 from benchmarks.steps import measure
 
 TOY = Shape(
@@ -33,17 +34,22 @@ def figures(tokens=8192):
     ]
 
 
+def half(measured):
+    return measured.memory_bytes // 2
+
+
 def test_memory_is_peer_over_ours_and_time_is_ours_over_peer():
-    report = report_of([*figures(2048), *figures()], {CHUNKED_CE: 1000, OURS_LEAST: 9000})
+    report = report_of([*figures(2048), *figures()], {CHUNKED_CE: 1000, OURS_LEAST: 9000}, half)
     assert report["tokens"] == 8192
     assert report["ratio_memory_vs_checkpointing"] == 16
     assert report["ratio_memory_vs_checkpointing_chunked_ce"] == 8
     assert report["ratio_time_vs_checkpointing_chunked_ce"] == 7 / 8
     assert report["ratio_max_context_vs_checkpointing_chunked_ce"] == 9
+    assert report["plan"] == {f"{OURS_LEAST} at {tokens}": -0.5 for tokens in (2048, 8192)}
 
 
 def test_what_was_not_measured_has_no_ratio():
-    report = report_of(figures()[:1], {})
+    report = report_of(figures()[:1], {}, half)
     assert report["ratio_memory_vs_checkpointing"] is None
     assert report["ratio_max_context_vs_checkpointing_chunked_ce"] is None
 
@@ -91,6 +97,20 @@ def test_the_command_runs_each_case_in_a_process_and_prints_one_json_object(monk
     report = json.loads(capsys.readouterr().out)
     assert report["ratio_memory_vs_checkpointing"] > 1
     assert list(report["policies"]) == [OURS_LEAST]
+
+
+def test_the_plan_foretells_the_cases_of_the_benchmark():
+    peaks = [
+        planned_bytes(Case(f"ours/{policy}", 8192))
+        for policy in (
+            "hidden/disk",
+            "hidden/device",
+            "hidden+kv/device",
+            "hidden+attention/device",
+        )
+    ]
+    assert peaks == sorted(peaks)
+    assert 150 * 2**20 < planned_bytes(Case(OURS_LEAST, 8192)) < 300 * 2**20
 
 
 def test_on_a_gpu_what_does_not_fit_the_time_is_left_out_by_name():

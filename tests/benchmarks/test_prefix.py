@@ -10,9 +10,9 @@ from torch.testing import assert_close
 
 from benchmarks import prefix
 from benchmarks.cases import Measured
+from benchmarks.compare import LossesDiffer
 from benchmarks.groups import KINDS, MODES, dpo_loss, grpo_loss, rows_of
 from benchmarks.measuring import random_ids
-from benchmarks.memory import LossesDiffer
 from benchmarks.prefix import TOY, gathered, gradient_difference, report_of
 
 

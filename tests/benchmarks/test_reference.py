@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from benchmarks import cases, memory
+from benchmarks import cases, compare, memory
 from benchmarks.cases import OURS_LEAST, REFERENCE, Case, Measured, Shape, run_case
-from benchmarks.memory import check_losses, report_of
+from benchmarks.compare import check_losses, report_of
 
 TOY = Shape(
     hidden=64, layers=2, heads=2, key_heads=1, head_width=32, intermediate=96, vocabulary=512
@@ -25,7 +25,7 @@ def absent(monkeypatch, tmp_path):
 
 @pytest.fixture
 def present(monkeypatch):
-    monkeypatch.setattr(memory, "reference_installed", lambda: True)
+    monkeypatch.setattr(compare, "reference_installed", lambda: True)
 
 
 @pytest.mark.usefixtures("absent")
@@ -41,14 +41,14 @@ def test_an_absent_reference_is_reported_and_not_run(monkeypatch, capsys):
 @pytest.mark.usefixtures("present")
 def test_its_wrong_loss_is_reported_and_does_not_end_the_run():
     check_losses(FIGURES)
-    found = report_of(FIGURES, {})["reference_streambp"]
+    found = report_of(FIGURES, {}, lambda _: 1)["reference_streambp"]
     assert found["loss_relative_difference"] == pytest.approx(-0.05)
     assert (found["ratio_memory"], found["ratio_time"]) == (3, 0.5)
 
 
 @pytest.mark.usefixtures("present")
 def test_what_was_not_asked_for_has_no_figures():
-    found = report_of(FIGURES[:1], {})["reference_streambp"]
+    found = report_of(FIGURES[:1], {}, lambda _: 1)["reference_streambp"]
     assert set(found.values()) == {None}
 
 
