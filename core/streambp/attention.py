@@ -18,7 +18,8 @@ from torch import Tensor
 from core.streambp.dtypes import as_autocast
 from core.streambp.errors import LayerCallError
 from core.streambp.flash import FlashChunk, FlashPlan
-from core.streambp.kernels import Kernel, flash_kernel
+from core.streambp.grouped import Kernel
+from core.streambp.kernels import flash_kernel
 from core.streambp.pieces import Piece, Span
 from core.streambp.view import ChunkView
 from core.streambp.visibility import Rule

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.streambp.kernels import Inputs, Kernel
+from core.streambp.grouped import Inputs, Kernel
 from core.streambp.pieces import Piece
 from core.streambp.view import Attended, ChunkView
 from core.streambp.windows import Block, blocks

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from core.streambp.kernels import CpuFlash, CudaFlash, Packed, Repeating, flash_kernel
+from core.streambp.grouped import Packed, Repeating
+from core.streambp.kernels import CpuFlash, CudaFlash, flash_kernel
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
