@@ -97,7 +97,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--modes", nargs="+", default=[*PEERS, REFERENCE, *policies("cpu")])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--chunk-tokens", type=int, default=512)
+    parser.add_argument("--chunk-tokens", type=int, default=256)
     parser.add_argument("--head-chunk-tokens", type=int, default=128)
     parser.add_argument(
         "--steady-heap", action="store_true", help="map each block by itself (see benchmarks.cases)"
