@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
-from statistics import median
+from math import log
+from statistics import linear_regression, median
 from typing import Any
 
 from benchmarks.cases import (
@@ -81,11 +82,22 @@ def report_of(
             contexts, OURS_LEAST, CHUNKED_CE, lambda tokens: tokens
         ),
         "max_context": contexts,
+        "memory_exponent": memory_exponent([m for m in figures if m.mode == OURS_LEAST]),
         "policies": ours,
         "plan": plan_errors(figures, planned),
         REFERENCE: reference(at) if reference_installed() else "not installed",
         "cases": [asdict(m) for m in figures],
     }
+
+
+def memory_exponent(figures: list[Measured]) -> float | None:
+    """The p of memory = c * tokens^p, fitted by least squares; None where there is one length."""
+    if len({m.tokens for m in figures}) <= 1:
+        return None
+    tokens, memory = ([log(x) for x in column] for column in zip(
+        *((m.tokens, m.memory_bytes) for m in figures), strict=True
+    ))  # fmt: skip
+    return round(linear_regression(tokens, memory).slope, 3)
 
 
 def plan_errors(figures: list[Measured], planned: Callable[[Measured], int]) -> dict[str, float]:

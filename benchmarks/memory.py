@@ -116,7 +116,12 @@ def show(figures: list[Measured], report: dict[str, Any]) -> None:
         )
     Console(width=110).print(table)
     for name, value in report.items():
-        if name.startswith("ratio") or name in {"max_context", "plan", REFERENCE}:
+        if name.startswith("ratio") or name in {
+            "max_context",
+            "memory_exponent",
+            "plan",
+            REFERENCE,
+        }:
             print(f"{name:<48}{value}")
     for mode, found in report["policies"].items():
         print(f"{mode:<48}{found}")

@@ -1,14 +1,14 @@
 """What sharing a prompt saves: its answers in rows of their own, over all in one row behind it.
 
-    python -m benchmarks.prefix [--json] [--rounds 3] [--vocabulary 4096]
+    python -m benchmarks.prefix [--json] [--rounds 3] [--vocabulary 32000]
 
 DPO with a prompt of 3/4 of the row, GRPO with eight answers and a prompt four times as long as
 each. Each step runs in a process of its own, both ways in turn in every round, as in
 `benchmarks.memory`. Ratios are unshared over shared: the least CPU time of the rounds, since what
 else a machine does only adds to it, and the median of memory above weights and gradients. The head
-costs the same both ways, and is more than a third of this small model: with `--vocabulary 4096` it
-has the part that it has in a model of 8 billion parameters. The same steps at toy size in float64
-tell how far gradients differ.
+costs the same both ways; with a vocabulary of 4,096 it has the part of this small model that it has
+in one of 8 billion parameters, with 32,000 it is more than a third. The same steps at toy size in
+float64 tell how far gradients differ.
 """
 
 import argparse
@@ -31,6 +31,7 @@ TOKENS = {"dpo": 2048, "grpo": 1280}
 """Of prompt and one answer."""
 
 CHUNK_TOKENS = 1024
+VOCABULARY = 4096
 TOY = Case(
     "", 60, chunk_tokens=24, head_chunk_tokens=7, dtype="float64",
     shape=Shape(64, layers=2, heads=4, key_heads=2, head_width=16, intermediate=96, vocabulary=97),
@@ -58,7 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--chunk-tokens", type=int, default=CHUNK_TOKENS)
-    parser.add_argument("--vocabulary", type=int, default=Shape().vocabulary)
+    parser.add_argument("--vocabulary", type=int, default=VOCABULARY)
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows' lengths")
     return parser.parse_args()
 

@@ -22,6 +22,8 @@ from core.streambp.pieces import Piece
 from core.streambp.view import Attended, ChunkView
 from core.streambp.windows import Block, blocks
 
+KEYS_AT_ONCE = 2048  # whose gradients a kernel makes, before they are added to those of the row
+
 
 @dataclass(frozen=True, slots=True)
 class FlashPlan:
@@ -87,7 +89,8 @@ class FlashChunk(torch.autograd.Function):
             sums.add_square(piece)
         for piece in ctx.plan.view.pieces:
             for block in ctx.plan.blocks(piece):
-                sums.add_block(piece, block)
+                for part in block.parts(KEYS_AT_ONCE):
+                    sums.add_block(piece, part)
         return (None, *sums.totals)
 
 

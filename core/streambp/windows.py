@@ -24,6 +24,16 @@ class Block:
     keys: Span
     mirrored: bool = False
 
+    def parts(self, keys_at_once: int) -> Iterator["Block"]:
+        """Cut a long rectangle into shorter ones; a triangle stays whole."""
+        if self.mirrored:
+            yield self
+            return
+        for start in range(self.keys.start, self.keys.stop, keys_at_once):
+            _, rest = self.keys.split(start)
+            part, _ = rest.split(start + keys_at_once)
+            yield Block(self.queries, part)
+
     def turned(self, x_BHC: Tensor) -> Tensor:
         """Put tokens into reverse order, or back, where the block is mirrored."""
         return x_BHC.flip(2) if self.mirrored else x_BHC

@@ -45,7 +45,13 @@ def test_memory_is_peer_over_ours_and_time_is_ours_over_peer():
     assert report["ratio_memory_vs_checkpointing_chunked_ce"] == 8
     assert report["ratio_time_vs_checkpointing_chunked_ce"] == 7 / 8
     assert report["ratio_max_context_vs_checkpointing_chunked_ce"] == 9
+    assert report["memory_exponent"] == 0
     assert report["plan"] == {f"{OURS_LEAST} at {tokens}": -0.5 for tokens in (2048, 8192)}
+
+
+def test_the_exponent_of_memory_that_doubles_with_the_tokens_is_one():
+    double = [Measured(OURS_LEAST, t, 10 * t, 1.0, 1.0, 3.0) for t in (2048, 4096, 8192)]
+    assert report_of(double, {}, half)["memory_exponent"] == pytest.approx(1)
 
 
 def test_what_was_not_measured_has_no_ratio():

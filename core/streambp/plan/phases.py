@@ -13,6 +13,7 @@ layer's grow in buffers of their own, in float32 where the weights are narrower.
 
 import torch
 
+from core.streambp.flash import KEYS_AT_ONCE
 from core.streambp.plan.footprint import Footprint, LayerCost
 from core.streambp.plan.terms import Phase, Wish
 
@@ -94,6 +95,7 @@ def _keys(model: Footprint, layer: LayerCost, tokens: int, wish: Wish) -> int:
     if layer.whole or tokens <= model.chunk_tokens:
         return 0
     seen = _seen(model, layer, tokens)
+    seen = seen if layer.score_heads else min(seen, KEYS_AT_ONCE)
     widths = layer.key_width + layer.value_width
     return wish.rows * widths * (tokens * (item + wide) + seen * item)
 
