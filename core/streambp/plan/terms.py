@@ -8,8 +8,8 @@ from core.streambp.policy import Keep, StoreName
 MARGIN = 0.05
 """Share of what comes and goes, for what allocators waste between it."""
 
-HEAP = 16 * 2**20
-"""And bytes: half of the largest freed block that glibc keeps in its heap; CUDA's keeps 20 MiB."""
+HEAP = 4 * 2**20
+"""And bytes, for the halves of blocks that a heap keeps however little is asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
