@@ -8,14 +8,14 @@ Which module it is, is tried like everything else: the one whose answer is the d
 without which the decoder answers with its input.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from core.streambp.inforce import in_force
 from core.streambp.swaps import Undo
 
 # Per thread, like the layout in force: the way through a family's own forward.
@@ -24,14 +24,9 @@ _late: ContextVar[bool] = ContextVar("streambp_late", default=False)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-@contextmanager
-def last_module_late() -> Iterator[None]:
+def last_module_late() -> AbstractContextManager[None]:
     """While the block runs, a decoder in this thread leaves its last module to the head."""
-    token = _late.set(True)
-    try:
-        yield
-    finally:
-        _late.reset(token)
+    return in_force(_late, value=True)
 
 
 def is_hooked(module: nn.Module) -> bool:

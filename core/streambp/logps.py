@@ -162,10 +162,8 @@ def _scores(
     hidden_MD, scoring = _prepared(model, input_ids_BT, layout, wanted, tile_tokens, temperature)
     scoring = replace(scoring, entropy=entropy)
     logp_N, entropy_N = HeadScores.apply(scoring, hidden_MD, *scoring.head.parameters())
-    tables = [
-        _table(x, wanted.slots_N, input_ids_BT.shape) for x in (logp_N, entropy_N)[: 1 + entropy]
-    ]
-    return (tables[0], tables[1]) if entropy else tables[0]
+    logp_BT = _table(logp_N, wanted.slots_N, input_ids_BT.shape)
+    return (logp_BT, _table(entropy_N, wanted.slots_N, input_ids_BT.shape)) if entropy else logp_BT
 
 
 def _prepared(

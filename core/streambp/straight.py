@@ -5,8 +5,7 @@ Autograd lets a gradient grow in a buffer of its own, then adds that to `.grad`.
 buffer: neither a second head, nor a second embedding, nor the sums of a layer exist beside it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, TypeGuard
 
@@ -15,19 +14,15 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from core.streambp.dtypes import summing_dtype
+from core.streambp.inforce import in_force
 
 # Per thread, and noted by every node in its forward pass: the backward pass may have threads of its own.
 _straight: ContextVar[bool] = ContextVar("streambp_straight", default=False)
 
 
-@contextmanager
-def gradients_go_straight() -> Iterator[None]:
+def gradients_go_straight() -> AbstractContextManager[None]:
     """While the block runs, nodes made in this thread may add to `.grad` in their backward pass."""
-    token = _straight.set(True)
-    try:
-        yield
-    finally:
-        _straight.reset(token)
+    return in_force(_straight, value=True)
 
 
 def straight_now() -> bool:

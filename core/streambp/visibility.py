@@ -6,8 +6,8 @@ place: the family's mask function (causal, sliding, chunked) and the layout. A l
 arithmetic with a mask fails loudly on it; none loses its mask in silence.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers.masking_utils import causal_mask_function
 
 from core.streambp.errors import LayerCallError
+from core.streambp.inforce import in_force
 from core.streambp.layout import Layout
 from core.streambp.pieces import Piece
 
@@ -62,14 +63,9 @@ class Rule:
         return allowed.expand(len(rows), 1, len(own), len(keys))
 
 
-@contextmanager
-def layout_in_force(layout: Layout) -> Iterator[None]:
+def layout_in_force(layout: Layout) -> AbstractContextManager[None]:
     """While the block runs, masks made in this thread describe `layout`."""
-    token = _layout.set(layout)
-    try:
-        yield
-    finally:
-        _layout.reset(token)
+    return in_force(_layout, layout)
 
 
 def describe_mask(  # noqa: PLR0913  the signature is transformers'

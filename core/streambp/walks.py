@@ -28,9 +28,8 @@ class Kept:
 
     hidden_BTD: Tensor
     keys: tuple[Tensor, Tensor] | tuple[()] = ()  # keys and values, where the policy keeps them
-    attended: list[Attended] = field(
-        default_factory=list
-    )  # one for each time that the layer attends
+    # One for each time that the layer attends, of the whole row.
+    attended: list[Attended] = field(default_factory=list)
     states: list[States] = field(default_factory=list)  # as they came in
     random: list[RandomState | None] = field(default_factory=list)  # where anything was drawn
     has_keys: bool = False

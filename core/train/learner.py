@@ -70,24 +70,15 @@ class Learner:
         def objective(logp_BT: Tensor) -> Loss:
             return sft(logp_BT, part.weight_BT, normaliser=normaliser)
 
-        logp_BT = backward_linear(
-            self.model,
-            part.input_ids_BT,
-            part.target_ids_BT,
-            part.layout,
-            linear_weight(objective, part.weight_BT),
-            head_chunk_tokens=self.spec.trainer.stream.head_chunk_tokens,
+        tile = self.spec.trainer.stream.head_chunk_tokens
+        weight_BT = linear_weight(objective, part.weight_BT)
+        return objective(
+            backward_linear(self.model, *part.scored, weight_BT, head_chunk_tokens=tile)
         )
-        return objective(logp_BT)
 
     def _loss(self, part: Pass, normaliser: float) -> Loss:
-        logp_BT = token_logps(
-            self.model,
-            part.input_ids_BT,
-            part.target_ids_BT,
-            part.layout,
-            head_chunk_tokens=self.spec.trainer.stream.head_chunk_tokens,
-        )
+        tile = self.spec.trainer.stream.head_chunk_tokens
+        logp_BT = token_logps(self.model, *part.scored, head_chunk_tokens=tile)
         return sft(logp_BT, part.weight_BT, normaliser=normaliser)
 
     def _gradient_norm(self) -> float:

@@ -31,6 +31,11 @@ class Pass:
     layout: Layout
 
     @property
+    def scored(self) -> tuple[Tensor, Tensor, Layout]:
+        """What the engine asks for after the model."""
+        return self.input_ids_BT, self.target_ids_BT, self.layout
+
+    @property
     def weight_BT(self) -> Tensor:
         """1.0 where a token is trained."""
         return (self.target_ids_BT != NOT_SCORED).float()

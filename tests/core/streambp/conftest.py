@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import transformers
 from torch import Tensor, nn
 
 from core.streambp import Layout, attach, plain, token_logps
+from core.streambp.receipt import Batch
 
 transformers.logging.set_verbosity_error()
 
@@ -51,16 +51,6 @@ _OWN_WORDS: dict[str, dict[str, Any]] = {  # families that call their sizes some
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": VOCABULARY,
               "hidden_dropout": 0.0, "attention_dropout": 0.0},
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Two rows of different lengths, some tokens unscored, and a weight for each token."""
-
-    ids_BT: Tensor
-    targets_BT: Tensor
-    weight_BT: Tensor
-    layout: Layout
 
 
 @pytest.fixture(autouse=True)
