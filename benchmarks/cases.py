@@ -53,6 +53,7 @@ class Case:
     glibc serves blocks that are ever larger, up to 32 MiB, from a heap that it hardly gives back: then
     a peak says as much about the order of allocations as about the tensors. With a `steady_heap`
     every block of a MiB is mapped by itself and returned when it is freed, at some cost in time.
+    Of several `steps` the first tells the memory and the fastest the time.
     """
 
     mode: str
@@ -63,6 +64,7 @@ class Case:
     dtype: str = "float32"
     threads: int = 1
     steady_heap: bool = False
+    steps: int = 1
     shape: Shape = Shape()
 
     @classmethod

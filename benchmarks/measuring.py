@@ -61,14 +61,23 @@ def random_ids(case: Case, rows: int = 1) -> Tensor:
 
 
 def measured(case: Case, step: Step, ids_BT: Tensor) -> Measured:
-    """Warm up, and measure one step."""
+    """Warm up, and measure the case's steps."""
     step(ids_BT[:, :WARM_UP_TOKENS])
     peak = PeakOfDevice() if case.device.startswith("cuda") else PeakOfProcess()
+    loss, *first = _timed(step, ids_BT)
+    memory = peak.bytes_above_start()
+    times = [first, *(_timed(step, ids_BT)[1:] for _ in range(case.steps - 1))]
+    cpu, wall = map(min, zip(*times, strict=True))
+    return Measured(case.mode, case.tokens, memory, cpu, wall, loss)
+
+
+def _timed(step: Step, ids_BT: Tensor) -> tuple[float, float, float]:
+    """Give the loss, CPU seconds and wall seconds of a step."""
     cpu, wall = time.process_time(), time.perf_counter()
     loss = step(ids_BT)
-    memory = peak.bytes_above_start()
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return Measured(case.mode, case.tokens, memory, cpu, wall, loss)
+    if ids_BT.is_cuda:
+        torch.cuda.synchronize()
+    return loss, time.process_time() - cpu, time.perf_counter() - wall
 
 
 class PeakOfProcess:

@@ -3,12 +3,12 @@
     python -m benchmarks.prefix [--json] [--rounds 3] [--vocabulary 32000]
 
 DPO with a prompt of 3/4 of the row, GRPO with eight answers and a prompt four times as long as
-each. Each step runs in a process of its own, both ways in turn in every round, as in
-`benchmarks.memory`. Ratios are unshared over shared: the least CPU time of the rounds, since what
-else a machine does only adds to it, and the median of memory above weights and gradients. The head
-costs the same both ways; with a vocabulary of 4,096 it has the part of this small model that it has
-in one of 8 billion parameters, with 32,000 it is more than a third. The same steps at toy size in
-float64 tell how far gradients differ.
+each. Both ways run in processes of their own, in turn in every round, as in `benchmarks.memory`,
+and each process times several steps. Ratios are unshared over shared: of the least CPU time and of
+the median of memory above weights and gradients. Longer rows gain less, for every answer attends to
+the whole prompt either way (`--scale`). The head costs the same both ways; with a vocabulary of
+4,096 it has the part of this small model that it has in one of 8 billion parameters, with 32,000 it
+is more than a third. The same steps at toy size in float64 tell how far gradients differ.
 """
 
 import argparse
@@ -21,16 +21,17 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.cases import Case, Measured, Shape, run_all
-from benchmarks.compare import check_same_loss, medians
+from benchmarks.compare import check_same_loss, gathered
 from benchmarks.groups import KINDS, MODES, SHARED, UNSHARED, rows_of
 from benchmarks.measuring import model_of, random_ids
 from benchmarks.steps import step_of
 from core.streambp.widen import Widened
 
-TOKENS = {"dpo": 2048, "grpo": 1280}
+TOKENS = {"dpo": 1024, "grpo": 1280}
 """Of prompt and one answer."""
 
 CHUNK_TOKENS = 1024
+STEPS = 3  # timed in a process
 VOCABULARY = 4096
 TOY = Case(
     "", 60, chunk_tokens=24, head_chunk_tokens=7, dtype="float64",
@@ -66,18 +67,12 @@ def _options() -> argparse.Namespace:
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """Both ways of both kinds, round by round."""
-    case = Case("", 0, options.chunk_tokens, threads=options.threads)
+    case = Case("", 0, options.chunk_tokens, threads=options.threads, steps=STEPS)
     shape = replace(case.shape, vocabulary=options.vocabulary)
     for _ in range(options.rounds):
         for mode in MODES:
             tokens = int(TOKENS[mode.split("/")[0]] * options.scale)
             yield replace(case, mode=mode, tokens=tokens, shape=shape)
-
-
-def gathered(figures: list[Measured]) -> list[Measured]:
-    """One figure a mode: the median of its rounds, but the least CPU time."""
-    least = {mode: min(m.cpu_s for m in figures if m.mode == mode) for mode in MODES}
-    return [replace(m, cpu_s=least[m.mode]) for m in medians(figures)]
 
 
 def report_of(figures: list[Measured], differences: dict[str, float]) -> dict[str, Any]:

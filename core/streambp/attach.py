@@ -27,7 +27,12 @@ from core.streambp.head import Head
 from core.streambp.late import LateForward
 from core.streambp.policy import Keep, StoreName, policy
 from core.streambp.probe import tried
-from core.streambp.straight import StraightEmbedding, is_plain
+from core.streambp.straight import (
+    StraightEmbedding,
+    StraightLinear,
+    is_plain,
+    is_plain_linear,
+)
 from core.streambp.swaps import Undo, name_our_attention, open_empty_windows
 
 Status = Literal["streamed", "checkpointed"]
@@ -114,6 +119,8 @@ def attach(
         new: Any = CheckpointedForward(layer, forward)
         if not reason:
             new = StreamedForward(layer, forward, kept)
+            for module in filter(is_plain_linear, layer.modules()):
+                undo.set(module, "forward", StraightLinear(module))
         undo.set(layer, "forward", new)
         status: Status = "checkpointed" if reason else "streamed"
         reports.append(LayerReport(name, status, reason, carries))

@@ -11,6 +11,7 @@ from core.streambp.call import LayerCall
 from core.streambp.errors import AttachmentError, LayerCallError
 from core.streambp.layer import StreamedLayer
 from core.streambp.policy import Policy
+from core.streambp.source import lookup_of
 
 
 class StreamedForward:
@@ -32,7 +33,7 @@ class StreamedForward:
         # Without a backward pass to come there is nothing to keep.
         policy = self.policy if torch.is_grad_enabled() else self._forgetful
         recorded = _recorded()
-        out_BTD = StreamedLayer.apply(call, policy, hidden_BTD, *params)
+        out_BTD = StreamedLayer.apply(call, policy, lookup_of(hidden_BTD), hidden_BTD, *params)
         if _recorded() != recorded:
             raise LayerCallError(
                 "layer", type(self.layer).__name__, "what transformers records inside a streamed"

@@ -44,8 +44,10 @@ class GradientSums:
         triples = zip(self._sums, self.params, self._straight, strict=True)
         return [None if x is None or gone else x.to(p.dtype) for x, p, gone in triples]
 
-    def _adding(self, index: int) -> Callable[[Tensor], Tensor]:
-        def add(share: Tensor) -> Tensor:
+    def _adding(self, index: int) -> Callable[[Tensor | None], Tensor | None]:
+        def add(share: Tensor | None) -> Tensor | None:
+            if share is None:  # it has gone straight already
+                return None
             if self._straight[index]:
                 self._sums[index] = own_grad(self.params[index])
             total = self._sums[index]

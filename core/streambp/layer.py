@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from core.streambp.call import Autocast, LayerCall
 from core.streambp.policy import Policy
+from core.streambp.source import Lookup, Whole
 from core.streambp.straight import straight_now
 from core.streambp.walks import ForwardWalk, Kept, ReverseWalk
 
@@ -30,17 +31,18 @@ class StreamedLayer(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, call: LayerCall, policy: Policy, hidden_BTD: Tensor, *params: Tensor
-    ) -> Tensor:
+        ctx: Any, call: LayerCall, policy: Policy, lookup: Lookup | None, hidden_BTD: Tensor,
+        *params: Tensor,
+    ) -> Tensor:  # fmt: skip
         """Walk first chunk to last."""
         ctx.call, ctx.policy, ctx.straight = call, policy, straight_now()
         ctx.autocast = Autocast.current(hidden_BTD.device.type)
-        walk = ForwardWalk(call, policy, hidden_BTD)
+        walk = ForwardWalk(call, policy, hidden_BTD, lookup or Whole(hidden_BTD))
         with ctx.autocast():
             out_BTD = walk.run()
         kept = walk.kept
         ctx.bounds, ctx.random, ctx.has_keys = walk.bounds, kept.random, kept.has_keys
-        tensors, ctx.shape = tree_flatten((kept.hidden_BTD, kept.keys, kept.attended, kept.states))
+        tensors, ctx.shape = tree_flatten((kept.source, kept.keys, kept.attended, kept.states))
         ctx.count, ctx.fetched = len(tensors), None
         ctx.before = policy.queue.after(ctx)
         ctx.save_for_backward(*tensors, *params)
@@ -51,7 +53,7 @@ class StreamedLayer(torch.autograd.Function):
         """Walk last chunk to first, while the states of the layer before are on their way."""
         ctx.call.refuse_detached()
         params = ctx.saved_tensors[ctx.count :]
-        needed = ctx.needs_input_grad[2:]
+        needed = ctx.needs_input_grad[3:]
         wanted = [p for p, need in zip(params, needed[1:], strict=True) if need]
         kept = _brought_back(ctx)
         walk = ReverseWalk(
@@ -60,7 +62,7 @@ class StreamedLayer(torch.autograd.Function):
         with ctx.autocast():
             walk.run()
         grads = iter(walk.sums.totals())
-        return None, None, walk.hidden_grad, *(next(grads) if n else None for n in needed[1:])
+        return None, None, None, walk.hidden_grad, *(next(grads) if n else None for n in needed[1:])
 
 
 def _brought_back(ctx: Any) -> Kept:
@@ -73,5 +75,5 @@ def _brought_back(ctx: Any) -> Kept:
         # Where its graph has been freed already, by the step before, there is nothing to send for.
         with suppress(RuntimeError):
             before.fetched = store.fetch(before.saved_tensors[: before.count])
-    hidden, keys, attended, states = tree_unflatten(tensors, ctx.shape)
-    return Kept(hidden, keys, attended, states, ctx.random, has_keys=ctx.has_keys)
+    source, keys, attended, states = tree_unflatten(tensors, ctx.shape)
+    return Kept(source, keys, attended, states, ctx.random, has_keys=ctx.has_keys)

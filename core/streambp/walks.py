@@ -4,7 +4,7 @@ Legend: B rows, T tokens, C tokens of a chunk, D width.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -19,6 +19,8 @@ from core.streambp.keys import ChunkCache, HeldKeys, KeysCaught, Place
 from core.streambp.layout import chunks
 from core.streambp.policy import Policy
 from core.streambp.randomness import RandomState, changed, random_state, replayed
+from core.streambp.source import Source, Whole
+from core.streambp.straight import gradients_go_straight
 from core.streambp.view import Attended, Tape
 
 
@@ -26,7 +28,7 @@ from core.streambp.view import Attended, Tape
 class Kept:
     """What lies between the walks. Lists have an entry for each chunk, unless it says otherwise."""
 
-    hidden_BTD: Tensor
+    source: Source
     keys: tuple[Tensor, Tensor] | tuple[()] = ()  # keys and values, where the policy keeps them
     # One for each time that the layer attends, of the whole row.
     attended: list[Attended] = field(default_factory=list)
@@ -38,11 +40,11 @@ class Kept:
 class ForwardWalk:
     """Computes a layer without a graph."""
 
-    def __init__(self, call: LayerCall, policy: Policy, hidden_BTD: Tensor) -> None:
+    def __init__(self, call: LayerCall, policy: Policy, hidden_BTD: Tensor, source: Source) -> None:
         self.call, self.policy, self.hidden = call, policy, hidden_BTD
         # Of a single token many a family thinks that it is decoding, and writes over its states.
         self.bounds = chunks(call.tokens, policy.chunk_tokens, least=2)
-        self.kept = Kept(hidden_BTD)
+        self.kept = Kept(source)
         self._held = HeldKeys(self.bounds[-1][0])
         self._states: States = {}
 
@@ -59,7 +61,8 @@ class ForwardWalk:
         self.kept.has_keys = pair is not None
         if pair is not None and self.policy.keep == "hidden+kv":
             self.kept.keys = (store.put(pair[0]), store.put(pair[1]))
-        self.kept.hidden_BTD = store.put(self.hidden)
+        if isinstance(self.kept.source, Whole):
+            self.kept.source = Whole(store.put(self.hidden))
         self.kept.attended = [(store.put(out), store.put(lse)) for out, lse in self.kept.attended]
         return out_BTD
 
@@ -110,8 +113,8 @@ class ReverseWalk:
         straight: bool,
     ) -> None:
         self.call, self.bounds, self.kept, self.grad = call, bounds, kept, grad_BTD
-        self.hidden_grad = torch.empty_like(kept.hidden_BTD) if deeper else None
-        self.sums = GradientSums(wanted, straight=straight)
+        self.hidden_grad = kept.source.new_empty() if deeper else None
+        self.sums, self._straight = GradientSums(wanted, straight=straight), straight
         self._held = HeldKeys(bounds[-1][0], kept.keys or None)
         self._state_grads: States = {}
 
@@ -137,7 +140,7 @@ class ReverseWalk:
         start, stop = self.bounds[index]
         view = self.call.view((start, stop), self._held, self._tape(start, stop))
         deeper = self.hidden_grad is not None
-        with torch.enable_grad(), self._replayed(index):
+        with torch.enable_grad(), self._replayed(index), self._as_before():
             cache = self._cache(index)
             hidden_BCD = self._hidden(index).detach().requires_grad_(deeper)
             out_BCD = self.call.run(hidden_BCD, (start, stop), view, cache)
@@ -191,7 +194,11 @@ class ReverseWalk:
         return Tape(kept) if kept else None
 
     def _hidden(self, index: int) -> Tensor:
-        return self.kept.hidden_BTD[:, slice(*self.bounds[index])]
+        return self.kept.source.chunk(*self.bounds[index])
+
+    def _as_before(self) -> AbstractContextManager[None]:
+        """Let gradients go straight where they might in the forward pass."""
+        return gradients_go_straight() if self._straight else nullcontext()
 
     def _replayed(self, index: int) -> AbstractContextManager[None]:
-        return replayed(self.kept.random[index], self.kept.hidden_BTD.device)
+        return replayed(self.kept.random[index], self.grad.device)

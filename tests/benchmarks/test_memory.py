@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+import torch
 
 from benchmarks import memory
 from benchmarks.cases import (
@@ -14,9 +15,10 @@ from benchmarks.cases import (
     Measured,
     Shape,
 )
-from benchmarks.compare import LossesDiffer, check_losses, medians, report_of
+from benchmarks.compare import LossesDiffer, check_losses, gathered, report_of
 from benchmarks.contexts import longest_context
 from benchmarks.gpu import memory as gpu
+from benchmarks.measuring import measured
 from benchmarks.planned import planned_bytes
 from benchmarks.steps import measure
 
@@ -60,9 +62,24 @@ def test_what_was_not_measured_has_no_ratio():
     assert report["ratio_max_context_vs_checkpointing_chunked_ce"] is None
 
 
-def test_rounds_are_answered_by_their_median():
-    rounds = [Measured("plain", 8, size, float(size), 1.0, 3.0) for size in (9, 1, 5)]
-    assert medians(rounds) == [Measured("plain", 8, 5, 5.0, 1.0, 3.0)]
+def test_of_rounds_the_median_of_memory_counts_and_the_least_time():
+    rounds = [Measured("plain", 8, size, float(size), 2.0 * size, 3.0) for size in (9, 1, 5)]
+    assert gathered(rounds) == [Measured("plain", 8, 5, 1.0, 2.0, 3.0)]
+
+
+def test_of_several_steps_the_first_tells_the_memory_and_the_fastest_the_time():
+    calls = []
+
+    def step(_ids):
+        calls.append(len(calls))
+        held = torch.ones(2**22 if len(calls) == 3 else 2**24)
+        return float(held[0])
+
+    case = Case("", 200, steps=2)
+    found = measured(case, step, torch.zeros(1, 200, dtype=torch.long))
+    assert calls == [0, 1, 2]  # the first is a few tokens, to warm up
+    assert found.memory_bytes >= 2**25
+    assert 0 < found.wall_s < 1
 
 
 def test_modes_that_disagree_about_the_loss_are_not_compared():

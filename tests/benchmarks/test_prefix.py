@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from benchmarks.cases import Measured
 from benchmarks.compare import LossesDiffer
 from benchmarks.groups import KINDS, MODES, dpo_loss, grpo_loss, rows_of
 from benchmarks.measuring import random_ids
-from benchmarks.prefix import TOY, gathered, gradient_difference, report_of
+from benchmarks.prefix import TOY, gradient_difference, report_of
 
 
 def figures(shared_loss=2.0):
@@ -33,15 +32,6 @@ def test_ratios_are_unshared_over_shared():
     assert (report["dpo_memory_ratio"], report["grpo_memory_ratio"]) == (3, 3)
     assert report["gradient_difference"] == 3e-15
     assert report["grpo_loss_difference"] == 0
-
-
-def test_of_rounds_the_least_cpu_time_counts_and_the_median_of_memory():
-    rounds = [
-        replace(m, cpu_s=cpu, memory_bytes=size)
-        for cpu, size in ((5.0, 1), (3.0, 9), (4.0, 2))
-        for m in figures()
-    ]
-    assert {(m.cpu_s, m.memory_bytes) for m in gathered(rounds)} == {(3.0, 2)}
 
 
 def test_ways_that_disagree_about_the_loss_are_not_compared():

@@ -9,7 +9,7 @@ Legend: B rows, C chunk, D width.
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from core.streambp.call import cache_argument
 from core.streambp.errors import PlanError, at_least_one
 from core.streambp.peak import LiveBytes
 from core.streambp.plan.attention import PLANNED, watching
+from core.streambp.straight import is_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class LayerCost:
 
     `walk` is the most that one chunk needs, forward and backward, with the gradient of one parameter
     at a time. `score_heads` is 0 where a kernel attends, else how many heads' scores are spelled
-    out. `window` limits what a chunk sees. `whole` is True where the layer cannot be streamed.
+    out. `window` limits what a chunk sees. `whole` is True where the layer cannot be streamed,
+    `looked_up` where its input is made again from tokens.
     """
 
     walk: int
@@ -41,6 +43,7 @@ class LayerCost:
     score_heads: int
     window: int | None
     whole: bool
+    looked_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def _costs(
     ids_BC = torch.zeros(1, chunk, dtype=torch.long, device="meta")
     # The mask has bytes, for transformers looks into it; without one it looks at positions.
     mask_BC = torch.ones(1, chunk, dtype=torch.bool, device="cpu")
-    with _probing(layers) as probes:
+    with _rows_of(model) as rows, _probing(layers, rows) as probes:
         try:
             with torch.enable_grad():
                 decoder(input_ids=ids_BC, attention_mask=mask_BC, use_cache=False)
@@ -140,10 +143,21 @@ def _shares_dropped(parameters: list[nn.Parameter]) -> Iterator[None]:
 
 
 @contextmanager
-def _probing(layers: list[nn.Module]) -> Iterator[list["_Probe"]]:
+def _rows_of(model: PreTrainedModel) -> Iterator[list[Tensor]]:
+    """Gather what the embedding answers, where that can be looked up again."""
+    embedding, rows = model.get_input_embeddings(), list[Tensor]()
+    hook = embedding.register_forward_hook(lambda _module, _args, out: rows.append(out))
+    try:
+        yield rows if is_plain(embedding) else []
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def _probing(layers: list[nn.Module], rows: list[Tensor]) -> Iterator[list["_Probe"]]:
     """Put a probe in the place of every layer's forward."""
     known: dict[Any, LayerCost] = {}
-    probes = [_Probe(layer, known) for layer in layers]
+    probes = [_Probe(layer, known, rows) for layer in layers]
     for layer, probe in zip(layers, probes, strict=True):
         layer.forward = probe
     try:
@@ -156,8 +170,8 @@ def _probing(layers: list[nn.Module]) -> Iterator[list["_Probe"]]:
 class _Probe:
     """Stands for a layer's forward: counts what the layer needs, and passes its input on."""
 
-    def __init__(self, layer: nn.Module, known: dict[Any, LayerCost]) -> None:
-        self.layer, self.forward, self.known = layer, layer.forward, known
+    def __init__(self, layer: nn.Module, known: dict[Any, LayerCost], rows: list[Tensor]) -> None:
+        self.layer, self.forward, self.known, self.rows = layer, layer.forward, known, rows
         self._cost: LayerCost | None = None
 
     @property
@@ -175,7 +189,8 @@ class _Probe:
         hidden_BCD = args[0] if args else kwargs.pop("hidden_states")
         if key not in self.known:
             self.known[key] = self._counted(hidden_BCD, args[1:], kwargs)
-        self._cost = self.known[key]
+        looked_up = any(hidden_BCD is rows for rows in self.rows)
+        self._cost = replace(self.known[key], looked_up=looked_up)
         return hidden_BCD.detach()
 
     def _counted(self, hidden_BCD: Tensor, args: Any, kwargs: Any) -> LayerCost:

@@ -79,6 +79,8 @@ def _kept(model: Footprint, tokens: int, wish: Wish) -> int:
         if layer.whole:
             whole += each
             continue
+        if layer.looked_up:
+            each = 0
         if wish.keep == "hidden+attention" and not layer.score_heads:
             each += layer.attention_width * item + layer.query_heads * _LSE
         if wish.keep == "hidden+kv":

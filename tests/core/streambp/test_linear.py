@@ -1,10 +1,13 @@
 """One pass over the head for a linear objective, against the two passes of any objective."""
 
 import copy
+from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from core.streambp import attach, backward_linear
 from core.streambp.errors import TargetError
@@ -16,10 +19,10 @@ HEADS = {
 }
 
 
-def linear_run(model, data, head=8, weight_BT=None):
+def linear_run(model, data, head=8, weight_BT=None, watching=nullcontext()):  # noqa: B008  stateless
     """Log-probabilities and gradients in one pass; what `.grad` held before stays in the sum."""
-    with attach(model, chunk_tokens=4):
-        weight_BT = data.weight_BT if weight_BT is None else weight_BT
+    weight_BT = data.weight_BT if weight_BT is None else weight_BT
+    with attach(model, chunk_tokens=4), watching:
         logp = backward_linear(
             model, data.ids_BT, data.targets_BT, data.layout, weight_BT, head_chunk_tokens=head
         )
@@ -75,6 +78,54 @@ def test_the_weights_own_gradient_is_the_buffer_unless_somebody_watches(tiny, ba
     linear_run(model, data)
     torch.testing.assert_close(seen, [want])
     torch.testing.assert_close(weight.grad, want)
+
+
+class Products(TorchDispatchMode):
+    """Collects the shapes of what matrix products make."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.mm.default:
+            self.shapes.append(tuple(out.shape))
+        return out
+
+
+def test_no_layer_makes_a_gradient_beside_the_one_it_adds_to(tiny, batch, assert_same):
+    model, data = tiny("qwen2", tie_word_embeddings=False), batch()
+    weight = model.model.layers[0].mlp.up_proj.weight
+    products = Products()
+    want = linear_run(copy.deepcopy(model), data, watching=products)
+    assert tuple(weight.shape) not in products.shapes
+    seen = []
+    weight.register_hook(seen.append)  # a watched one goes through autograd
+    products = Products()
+    got = linear_run(model, data, watching=products)
+    assert products.shapes.count(tuple(weight.shape)) == 3  # chunks
+    assert len(seen) == 1
+    assert_same(got, want, 1e-12)
+
+
+@pytest.mark.parametrize("frozen", ["weight", "bias"])
+def test_half_a_linear_map_may_be_frozen(frozen, tiny, batch, streamed_run, assert_same):
+    model, data = tiny("qwen2"), batch()
+    getattr(model.model.layers[0].self_attn.q_proj, frozen).requires_grad_(False)
+    want = streamed_run(model, data, 4)
+    assert_same(linear_run(model, data), want, 1e-10)
+
+
+def test_under_autocast_casts_are_autograds_business(tiny, batch, assert_same):
+    model, data = tiny("llama").float(), batch()
+    data = replace(data, weight_BT=data.weight_BT.float())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = linear_run(copy.deepcopy(model), data)
+        for parameter in model.parameters():
+            parameter.register_hook(lambda _: None)  # watched: nothing goes straight
+        want = linear_run(model, data)
+    assert_same(got, want, 2e-2)
 
 
 def test_only_the_head_learns_where_all_else_is_frozen(tiny, batch):
