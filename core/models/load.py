@@ -15,10 +15,18 @@ from transformers import (
 )
 
 from core.spec.errors import spec_failure
+from core.spec.trainer import Precision
 
 
-def load_model(source: str | Path, device: torch.device) -> PreTrainedModel:
-    """The model in float32 on ``device``, in training mode. ``source``: a folder or a hub id.
+def dtype_of(precision: Precision) -> torch.dtype:
+    """The dtype in which weights of a ``precision`` are held."""
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
+
+
+def load_model(
+    source: str | Path, device: torch.device, precision: Precision = "float32"
+) -> PreTrainedModel:
+    """The model in ``precision`` on ``device``, in training mode. ``source``: a folder or a hub id.
 
     Raises RunFailure if there are no safetensors weights, not all of them, or no causal language model
     in it.
@@ -26,7 +34,7 @@ def load_model(source: str | Path, device: torch.device) -> PreTrainedModel:
     try:
         answer: Any = AutoModelForCausalLM.from_pretrained(
             source,
-            dtype=torch.float32,
+            dtype=dtype_of(precision),
             use_safetensors=True,
             trust_remote_code=False,
             output_loading_info=True,

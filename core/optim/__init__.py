@@ -11,6 +11,7 @@ from core.optim.errors import (
     PatternError,
     StateMismatchError,
 )
+from core.optim.fused import FusedStep
 from core.optim.groups import parameter_groups
 from core.optim.options import APOLLO, APOLLO_MINI
 from core.optim.projection import Projector, gaussian_projection
@@ -20,6 +21,7 @@ __all__ = [
     "APOLLO",
     "APOLLO_MINI",
     "Apollo",
+    "FusedStep",
     "OptimError",
     "OptionError",
     "ParameterError",

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from core.spec.model import ModelFacts
 from core.spec.problems import Problem
+from core.spec.stepping import check_precision, chosen_step
 from core.spec.trainer import LARGEST_LEARNING_RATE, TrainerSpec
 from core.spec.tree import Spec, SpecError
 
@@ -55,11 +56,14 @@ class JobSpec(Spec):
         context = trainer.context_length or min(limit or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         if limit is not None and context > limit:
             raise SpecError([_beyond_the_model(context, limit, facts.name)])
+        check_precision(trainer)
+        tokens = trainer.tokens_per_pass or context
         filled = trainer.model_copy(
             update={
                 "context_length": context,
                 "learning_rate": trainer.learning_rate or self._multiplied_rate(),
-                "tokens_per_pass": trainer.tokens_per_pass or context,
+                "tokens_per_pass": tokens,
+                "step": chosen_step(trainer, self.hyperparameters.batch_size * context, tokens),
             }
         )
         return self.model_copy(update={"trainer": filled})

@@ -24,6 +24,7 @@ class LowRankSpec(Spec):
     """What APOLLO and APOLLO-Mini share."""
 
     base_learning_rate: ClassVar[float] = 5e-5
+    fusible: ClassVar[bool] = True  # steps one weight at a time, and needs no other for it
 
     update_proj_gap: Gap = Field(200, description="Steps between two projections.")
     beta1: Beta1 = 0.9
@@ -54,6 +55,7 @@ class AdamWSpec(Spec):
     """AdamW as torch has it: two moments for every weight."""
 
     base_learning_rate: ClassVar[float] = 1e-5
+    fusible: ClassVar[bool] = False
 
     kind: Literal["adamw"] = "adamw"
     beta1: Beta1 = 0.9
@@ -66,6 +68,7 @@ class SgdSpec(Spec):
     """Stochastic gradient descent as torch has it."""
 
     base_learning_rate: ClassVar[float] = 1e-2
+    fusible: ClassVar[bool] = False
 
     kind: Literal["sgd"] = "sgd"
     momentum: float = Field(0.0, ge=0.0, lt=1.0, description="Decay of the summed gradients.")

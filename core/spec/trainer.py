@@ -14,6 +14,7 @@ from core.spec.schedule import CosineSpec, ScheduleSpec
 from core.spec.tree import Spec
 
 LONGEST_CONTEXT = 2**24
+Precision = Literal["float32", "bfloat16"]
 LARGEST_LEARNING_RATE = 10.0
 
 
@@ -93,6 +94,17 @@ class TrainerSpec(Spec):
         "error", description="What happens to a row longer than context_length."
     )
     optimizer: OptimizerSpec = ApolloMiniSpec()
+    precision: Precision = Field(
+        "float32",
+        description="How weights are held: bfloat16 ones are updated by stochastic rounding.",
+    )
+    step: Literal["auto", "fused", "two_phase"] = Field(
+        "auto",
+        description="fused: inside the backward pass, a layer's weights as soon as their gradient is "
+        "known, so that one layer of gradients exists at once; two_phase: after it; auto: fused "
+        "where the optimizer can and all rows of a step go through the model in one pass. The "
+        "weights are the same.",
+    )
     learning_rate: float | None = Field(
         None,
         gt=0.0,

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from core.streambp.dtypes import summing_dtype
-from core.streambp.straight import own_grad, unwatched
+from core.streambp.ledger import Ledger, own_grad
 
 
 class GradientSums:
     """Sums of parameter gradients over chunks, in float32 where the parameters are narrower.
 
-    With `straight` the sum of a parameter that nobody watches is its `.grad`.
+    The sum of a parameter that the ledger takes is its `.grad`.
     """
 
-    def __init__(self, params: list[Tensor], *, straight: bool = False) -> None:
+    def __init__(self, params: list[Tensor], ledger: Ledger | None = None) -> None:
         self.params = params
-        self._straight = [straight and unwatched(p) for p in params]
+        self._straight = [ledger is not None and ledger.takes(p) for p in params]
         self._sums: list[Tensor | None] = [None] * len(params)
 
     def shares_of(

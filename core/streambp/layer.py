@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from core.streambp.call import Autocast, LayerCall
+from core.streambp.ledger import ledger_now
 from core.streambp.policy import Policy
 from core.streambp.source import Lookup, Whole
-from core.streambp.straight import straight_now
 from core.streambp.walks import ForwardWalk, Kept, ReverseWalk
 
 
@@ -35,7 +35,8 @@ class StreamedLayer(torch.autograd.Function):
         *params: Tensor,
     ) -> Tensor:  # fmt: skip
         """Walk first chunk to last."""
-        ctx.call, ctx.policy, ctx.straight = call, policy, straight_now()
+        ctx.call, ctx.policy, ctx.ledger = call, policy, ledger_now()
+        ctx.entered = [] if ctx.ledger is None else ctx.ledger.enter(params)
         ctx.autocast = Autocast.current(hidden_BTD.device.type)
         walk = ForwardWalk(call, policy, hidden_BTD, lookup or Whole(hidden_BTD))
         with ctx.autocast():
@@ -57,11 +58,13 @@ class StreamedLayer(torch.autograd.Function):
         wanted = [p for p, need in zip(params, needed[1:], strict=True) if need]
         kept = _brought_back(ctx)
         walk = ReverseWalk(
-            ctx.call, ctx.bounds, kept, grad_BTD, wanted, deeper=needed[0], straight=ctx.straight
+            ctx.call, ctx.bounds, kept, grad_BTD, wanted, deeper=needed[0], ledger=ctx.ledger
         )
         with ctx.autocast():
             walk.run()
         grads = iter(walk.sums.totals())
+        if ctx.ledger is not None:
+            ctx.ledger.sent(ctx.entered)
         return None, None, None, walk.hidden_grad, *(next(grads) if n else None for n in needed[1:])
 
 

@@ -16,8 +16,8 @@ from core.streambp.batch import IGNORED, check_answers, check_batch
 from core.streambp.errors import LayoutError, TargetError, at_least_one
 from core.streambp.late import last_module_late
 from core.streambp.layout import Layout
+from core.streambp.ledger import Ledger, Settle, keeping
 from core.streambp.scores import HeadScores, LinearScores, Scoring
-from core.streambp.straight import gradients_go_straight
 from core.streambp.visibility import layout_in_force
 
 __all__ = [
@@ -117,27 +117,41 @@ def backward_linear(
     *,
     head_chunk_tokens: int,
     temperature: float = 1.0,
+    settle: Settle | None = None,
 ) -> Tensor:
     """Add the gradient of (weight_BT * logp_BT).sum() to every `.grad`; give logp_BT, no graph.
 
     What `token_logps` and a backward pass would do, for an objective whose gradient with respect to
     logp_BT is known beforehand: the head makes each tile of logits once instead of twice, and
     gradients of parameters without hooks are summed where they are to lie. weight_BT counts only
-    where a target is scored. Raises StreamErrors, and torch's own error where nothing requires gradient.
+    where a target is scored.
+
+    `settle` is told of each weight, once, as soon as all of its gradient lies in `.grad`: while its
+    layer is the last that was walked, and no layer below has been. It may step and free it. It is
+    told of none where a log-probability is not finite, nor of weights that autograd serves (watched,
+    outside streamed layers, or narrower than float32 with a `grad_dtype` that is, too): these have
+    their gradient at the end.
+
+    Raises StreamErrors, and torch's own error where nothing requires gradient.
     """
     check_batch(input_ids_BT, target_ids_BT, layout)
     if weight_BT.shape != target_ids_BT.shape:
         shape = tuple(target_ids_BT.shape)
         raise TargetError("weight", tuple(weight_BT.shape), f"give {shape}, like targets")
     wanted = _of_targets(target_ids_BT)
-    with gradients_go_straight():
+    ledger = Ledger(settle)
+    with keeping(ledger):
         hidden_MD, scoring = _prepared(
             model, input_ids_BT, layout, wanted, head_chunk_tokens, temperature
         )
     weight_N = weight_BT.flatten().to(hidden_MD.device)[wanted.slots_N]
-    zero, logp_N = LinearScores.apply(scoring, weight_N, hidden_MD, *scoring.head.parameters())
+    zero, logp_N = LinearScores.apply(
+        ledger, scoring, weight_N, hidden_MD, *scoring.head.parameters()
+    )
     del hidden_MD  # the backward pass does not need it: let it go
-    zero.backward()
+    ledger.withhold_shared(zero)
+    if settle is None or bool(logp_N.isfinite().all()):
+        zero.backward()
     return _table(logp_N, wanted.slots_N, input_ids_BT.shape)
 
 

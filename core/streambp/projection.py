@@ -9,7 +9,7 @@ weight's own `.grad`. Any other output (an adapter, a hook, a sharded weight) go
 Legend: C tokens of a tile, D width, V vocabulary.
 """
 
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +17,8 @@ from torch.nn import functional
 
 from core.streambp.dtypes import as_autocast, summing_dtype
 from core.streambp.late import is_hooked
-from core.streambp.straight import own_grad, unwatched
+from core.streambp.ledger import Ledger, add_product, own_grad
 from core.streambp.tile import Tile
-
-_BLOCK = 4096  # words of the vocabulary whose gradient is widened at once
 
 
 class Projection(Protocol):
@@ -43,19 +41,26 @@ class Projection(Protocol):
 
 
 def projection(
-    output: nn.Module, params: list[Tensor], needs: list[bool], *, straight: bool = False
+    output: nn.Module, params: list[Tensor], needs: list[bool], ledger: Ledger | None = None
 ) -> Projection:
     """Choose by the module; `needs` says what gradient is wanted: of hidden_CD, of each param.
 
-    `straight` allows to add the gradient of a weight that nobody watches to its `.grad`, as it is
-    made; `totals` then has None for it.
+    The gradient of a weight that the ledger takes is added to its `.grad` as it is made; `totals`
+    then has None for it.
     """
     if is_plain(output):
-        return PlainProjection(params, needs, straight=straight and unwatched(params[0]))
+        return PlainProjection(
+            params, needs, straight=ledger is not None and ledger.takes(params[0])
+        )
     return GraphProjection(output, params, needs)
 
 
-def is_plain(output: nn.Module) -> bool:
+def straight_params(output: nn.Module) -> list[Tensor]:
+    """Give the parameters whose gradients may go straight."""
+    return [output.weight] if is_plain(output) else []
+
+
+def is_plain(output: nn.Module) -> TypeGuard[nn.Linear]:
     """Say whether the module is a linear map and nothing else."""
     return (
         type(output) is nn.Linear
@@ -89,7 +94,11 @@ class PlainProjection:
         narrow_CV = dout_CV.to(self._weight.dtype)
         with torch.autocast(dout_CV.device.type, enabled=False):  # casts were made above
             if wanted[0]:
-                self._sums[0] = _add_product(self._sums[0], narrow_CV, self._hidden)
+                sum_VD = self._sums[0]
+                if sum_VD is None:
+                    sum_VD = torch.zeros_like(self._weight, dtype=summing_dtype(narrow_CV.dtype))
+                self._sums[0] = sum_VD
+                add_product(sum_VD, narrow_CV, self._hidden)
             if wanted[-1] and self._bias:
                 share_V = dout_CV.sum(0)
                 self._sums[1] = share_V if self._sums[1] is None else self._sums[1].add_(share_V)
@@ -101,21 +110,6 @@ class PlainProjection:
             self._sums[0] = None
         pairs = zip(self._sums, self._params, strict=True)
         return [None if total is None else total.to(p.dtype) for total, p in pairs]
-
-
-def _add_product(sum_VD: Tensor | None, dout_CV: Tensor, hidden_CD: Tensor) -> Tensor:
-    """Add dout^T hidden to the sum, in place and, for narrow factors, in float32."""
-    dtype = summing_dtype(dout_CV.dtype)
-    if dtype == dout_CV.dtype:
-        if sum_VD is None:
-            return dout_CV.T @ hidden_CD
-        return sum_VD.addmm_(dout_CV.T, hidden_CD)
-    if sum_VD is None:
-        sum_VD = hidden_CD.new_zeros(dout_CV.shape[1], hidden_CD.shape[1], dtype=dtype)
-    for start in range(0, len(sum_VD), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        sum_VD[block] += dout_CV[:, block].T @ hidden_CD
-    return sum_VD
 
 
 class GraphProjection:

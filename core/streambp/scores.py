@@ -21,7 +21,8 @@ from core.streambp.call import Autocast
 from core.streambp.dtypes import summing_dtype
 from core.streambp.head import Head
 from core.streambp.layout import chunks
-from core.streambp.projection import Projection, projection
+from core.streambp.ledger import Ledger
+from core.streambp.projection import Projection, projection, straight_params
 from core.streambp.tile import Tile
 
 
@@ -82,11 +83,14 @@ class LinearScores(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, scoring: Scoring, weight_N: Tensor, hidden_MD: Tensor, *params: Tensor
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any, ledger: Ledger, scoring: Scoring, weight_N: Tensor, hidden_MD: Tensor,
+        *params: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Walk the tiles once."""
+        ctx.ledger = ledger
+        ctx.entered = ledger.enter(straight_params(scoring.head.output))
         with Autocast.current(hidden_MD.device.type)():
-            walk = Walk(scoring, hidden_MD, params, ctx.needs_input_grad[2:], straight=True)
+            walk = Walk(scoring, hidden_MD, params, ctx.needs_input_grad[3:], ledger)
             for tile in scoring.tiles():
                 walk.score(tile)
                 if any(walk.needs):
@@ -100,7 +104,8 @@ class LinearScores(torch.autograd.Function):
     def backward(ctx: Any, *_: Tensor) -> tuple[Any, ...]:
         """Hand over what was made, and keep nothing of it."""
         grads, ctx.grads = ctx.grads, None
-        return None, None, *grads
+        ctx.ledger.sent(ctx.entered)
+        return None, None, None, *grads
 
 
 class Walk:
@@ -108,7 +113,7 @@ class Walk:
 
     def __init__(
         self, scoring: Scoring, hidden_MD: Tensor, params: Sequence[Tensor],
-        needs: Sequence[bool], *, straight: bool = False,
+        needs: Sequence[bool], ledger: Ledger | None = None,
     ) -> None:  # fmt: skip
         self.scoring, self.hidden, self.needs = scoring, hidden_MD, needs
         norm, head = scoring.head.norm, scoring.head
@@ -116,7 +121,7 @@ class Walk:
         below = list(needs[: 1 + own])
         self.norm = None if norm is None else Tile(norm.forward, list(params[:own]), below)
         self.output: Projection = projection(
-            head.output, list(params[own:]), [any(below), *needs[1 + own :]], straight=straight
+            head.output, list(params[own:]), [any(below), *needs[1 + own :]], ledger
         )
         self.hidden_grad = torch.zeros_like(hidden_MD) if needs[0] else None
         logp_N = hidden_MD.new_empty(len(scoring.places_N), dtype=summing_dtype(hidden_MD.dtype))

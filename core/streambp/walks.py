@@ -4,7 +4,7 @@ Legend: B rows, T tokens, C tokens of a chunk, D width.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -17,10 +17,10 @@ from core.streambp.errors import LayerCallError
 from core.streambp.inner import GradientSums
 from core.streambp.keys import ChunkCache, HeldKeys, KeysCaught, Place
 from core.streambp.layout import chunks
+from core.streambp.ledger import Ledger, keeping
 from core.streambp.policy import Policy
 from core.streambp.randomness import RandomState, changed, random_state, replayed
 from core.streambp.source import Source, Whole
-from core.streambp.straight import gradients_go_straight
 from core.streambp.view import Attended, Tape
 
 
@@ -110,11 +110,11 @@ class ReverseWalk:
         wanted: list[Tensor],
         *,
         deeper: bool,
-        straight: bool,
+        ledger: Ledger | None,
     ) -> None:
         self.call, self.bounds, self.kept, self.grad = call, bounds, kept, grad_BTD
         self.hidden_grad = kept.source.new_empty() if deeper else None
-        self.sums, self._straight = GradientSums(wanted, straight=straight), straight
+        self.sums, self._ledger = GradientSums(wanted, ledger), ledger
         self._held = HeldKeys(bounds[-1][0], kept.keys or None)
         self._state_grads: States = {}
 
@@ -140,7 +140,7 @@ class ReverseWalk:
         start, stop = self.bounds[index]
         view = self.call.view((start, stop), self._held, self._tape(start, stop))
         deeper = self.hidden_grad is not None
-        with torch.enable_grad(), self._replayed(index), self._as_before():
+        with torch.enable_grad(), self._replayed(index), keeping(self._ledger):
             cache = self._cache(index)
             hidden_BCD = self._hidden(index).detach().requires_grad_(deeper)
             out_BCD = self.call.run(hidden_BCD, (start, stop), view, cache)
@@ -195,10 +195,6 @@ class ReverseWalk:
 
     def _hidden(self, index: int) -> Tensor:
         return self.kept.source.chunk(*self.bounds[index])
-
-    def _as_before(self) -> AbstractContextManager[None]:
-        """Let gradients go straight where they might in the forward pass."""
-        return gradients_go_straight() if self._straight else nullcontext()
 
     def _replayed(self, index: int) -> AbstractContextManager[None]:
         return replayed(self.kept.random[index], self.grad.device)

@@ -10,7 +10,8 @@ from core.optim.state import fresh_state
 from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, OptimizerSpec, SgdSpec
 from core.streambp.plan import StepCost
 
-_APOLLO_COPIES = 3  # gradient, update, new weight, in float32
+_UPDATE = 1  # a copy of the largest weight, in float32
+_ROUNDED = 8  # the same, and what rounding a narrow weight at random takes besides
 
 
 def step_cost(model: nn.Module, chosen: OptimizerSpec, *, foreach: bool) -> StepCost:
@@ -42,8 +43,10 @@ def _apollo(model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec, rank: int) ->
         for _, parameter in group["params"]
     ]
     tensors = [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
-    largest = max(p.numel() for p in model.parameters())
+    largest = max(model.parameters(), key=lambda p: p.numel())
+    copies = _UPDATE if largest.element_size() >= torch.float32.itemsize else _ROUNDED
     return StepCost(
         sum(x.numel() * x.element_size() for x in tensors),
-        _APOLLO_COPIES * largest * torch.float32.itemsize,
+        copies * largest.numel() * torch.float32.itemsize,
+        copies,
     )

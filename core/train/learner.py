@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from core.data.encoded import Encoded
 from core.objectives import Loss, linear_weight, sft
+from core.optim import FusedStep
 from core.spec.job import JobSpec
 from core.streambp import backward_linear, token_logps
 from core.train.passes import Pass, passes, target_count
@@ -28,26 +29,34 @@ class Learner:
         self.model = model
         self.optimizer = optimizer
         self._device = next(model.parameters()).device
+        self._fused: FusedStep | None = None
+        if spec.trainer.step == "fused":
+            self._fused = FusedStep(optimizer)  # type: ignore[arg-type]  # the spec has seen to it
 
     def step(self, rows: Sequence[Encoded], number: int, learning_rate: float) -> dict[str, float]:
-        """Step ``number`` (from 1) on ``rows``; returns its metrics. Weights change only if finite."""
+        """Step ``number`` (from 1) on ``rows``; returns its metrics.
+
+        Weights change only if these are finite; in a fused step those whose own gradient is.
+        """
         torch.manual_seed(_step_seed(self.spec.seed, number))
         self.optimizer.zero_grad(set_to_none=True)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
         count = target_count(rows)
-        token_loss = 0.0
-        for part in self._passes(rows):
-            token_loss += self._learn(part, count).sums["token_loss"]
-        metrics = {
-            "train_loss": token_loss / count,
-            "grad_norm": self._gradient_norm(),
-            "learning_rate": learning_rate,
-        }
-        if all(map(_finite, metrics.values())):
-            for group in self.optimizer.param_groups:
-                group["lr"] = learning_rate
-            self.optimizer.step()
+        token_loss = sum(self._learn(part, count).sums["token_loss"] for part in self._passes(rows))
+        loss = token_loss / count
+        norm = self._stepped() if _finite(loss) else float("nan")
         self.optimizer.zero_grad(set_to_none=True)
-        return metrics
+        return {"train_loss": loss, "grad_norm": norm, "learning_rate": learning_rate}
+
+    def _stepped(self) -> float:
+        """Step what is not stepped yet; give the gradient's norm."""
+        if self._fused is not None:
+            return self._fused.finish()
+        norm = self._gradient_norm()
+        if _finite(norm):
+            self.optimizer.step()
+        return norm
 
     @torch.no_grad()
     def mean_loss(self, rows: Sequence[Encoded]) -> float:
@@ -73,7 +82,9 @@ class Learner:
         tile = self.spec.trainer.stream.head_chunk_tokens
         weight_BT = linear_weight(objective, part.weight_BT)
         return objective(
-            backward_linear(self.model, *part.scored, weight_BT, head_chunk_tokens=tile)
+            backward_linear(
+                self.model, *part.scored, weight_BT, head_chunk_tokens=tile, settle=self._fused
+            )
         )
 
     def _loss(self, part: Pass, normaliser: float) -> Loss:

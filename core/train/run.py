@@ -43,7 +43,8 @@ def run_job(
         _tell(held_out, "validation_file", journal)
         validation = held_out.rows
     spec = with_chunk_length(spec, source, train.rows, device(), journal)
-    model = load_model(checkpoint or source, device())
+    model = load_model(checkpoint or source, device(), spec.trainer.precision)
+    _tell_step(spec, journal)
     numbers = spec.hyperparameters
     with streamed(model, spec.trainer.stream, directory, journal) as layers:
         loop = Loop(
@@ -101,6 +102,15 @@ def _as_begun(spec: JobSpec, checkpoint: Path) -> JobSpec:
             hint="give another --out, or the spec with which the run began",
         )
     return spec
+
+
+def _tell_step(spec: JobSpec, journal: Journal) -> None:
+    message = "weights are stepped after the backward pass, when all gradients are there"
+    if spec.trainer.step == "fused":
+        message = (
+            "weights are stepped inside the backward pass: one layer's gradients exist at once"
+        )
+    journal.note("step.chosen", message, level="info", step=spec.trainer.step)
 
 
 def _tell(rows: Rows, param: str, journal: Journal) -> None:

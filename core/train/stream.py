@@ -15,7 +15,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from core.data.encoded import Encoded
-from core.models.load import load_config
+from core.models.load import dtype_of, load_config
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import KEPT_FOLDER
@@ -35,9 +35,6 @@ from core.streambp.plan import (
 from core.train.cost import step_cost
 from core.train.journal import Journal
 from core.train.passes import largest_passes
-
-DTYPE = torch.float32
-"""As `load_model` loads."""
 
 
 def as_begun(spec: JobSpec, begun: JobSpec) -> JobSpec:
@@ -110,15 +107,17 @@ def _best(
     free: int,
 ) -> Footprint:
     trainer, on_gpu = spec.trainer, device.type != "cpu"
+    dtype = dtype_of(trainer.precision)
     assert trainer.tokens_per_pass is not None
     wish = Wish(
         head_chunk_tokens=trainer.stream.head_chunk_tokens,
         keep=trainer.stream.keep,
         store=trainer.stream.store if on_gpu or trainer.stream.store == "disk" else "device",
-        step=step_cost(meta_model(config, DTYPE), trainer.optimizer, foreach=on_gpu),
+        fused=trainer.step == "fused",
+        step=step_cost(meta_model(config, dtype), trainer.optimizer, foreach=on_gpu),
     )
     shapes = largest_passes(rows, spec.hyperparameters.batch_size, trainer.tokens_per_pass)
-    ladder = chunk_ladder(config, dtype=DTYPE, busy=busy_tokens(device.type))
+    ladder = chunk_ladder(config, dtype=dtype, busy=busy_tokens(device.type))
     return best_of(ladder, shapes, wish, free)
 
 

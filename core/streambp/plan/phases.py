@@ -8,7 +8,9 @@ Weights and the optimizer's state are there in all of them. The peak is the larg
 grows by the same amount with every token.
 
 In `backward_linear` a gradient of full width goes straight to `.grad`. Otherwise the head's and a
-layer's grow in buffers of their own, in float32 where the weights are narrower.
+layer's grow in buffers of their own, in float32 where the weights are narrower. In a fused step
+`.grad` itself has that width, and what exists at once is the gradient of the head or of one layer;
+those of layers that are checkpointed wait for the end.
 """
 
 import torch
@@ -17,7 +19,7 @@ from core.streambp.flash import KEYS_AT_ONCE
 from core.streambp.plan.footprint import Footprint, LayerCost
 from core.streambp.plan.terms import Phase, Wish
 
-_LSE = torch.float32.itemsize
+_SINGLE = torch.float32.itemsize
 _NORM = 5  # its input, what it keeps, its answer and a gradient
 _FETCHED = {"cpu": 2, "disk": 1}  # layers whose states are on the device meanwhile
 
@@ -29,45 +31,55 @@ def head_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
     scored = min(wish.head_chunk_tokens, tokens * wish.rows)
     # Of a tile: logits, in the weights' dtype too, and the norm with its graph.
     tile = scored * (model.vocabulary * (wide + _narrow(model)) + _NORM * model.width * wide)
-    weight = 0 if _straight(model, wish) else model.vocabulary * model.width * wide
+    weight = model.vocabulary * model.width
+    if wish.fused and not model.tied:
+        # It is stepped after the last tile, when what came in is gone.
+        tile = max(tile, wish.step.copies * weight * _SINGLE - states * item)
+    buffered = wish.fused or not _straight(model, wish)
     return Phase(
         "head",
         *_standing(model, wish, live=0),
         kept_states=_kept(model, tokens, wish),
         hidden=2 * states * item,  # what comes in and what goes back
-        head=tile + weight,
+        head=tile + (weight * wide if buffered else 0),
     )
 
 
 def layers_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
     """The backward pass of the layer that needs most, before any other has let go."""
-    item, _ = _sizes(model)
+    item, wide = _sizes(model)
     costs = [(_keys(model, layer, tokens, wish), _chunk(model, layer, tokens, wish))
              for layer in set(model.layers)]  # fmt: skip
     keys, chunk = max(costs, key=sum)
+    waiting = 0  # of a tied head: its gradient waits for the embedding's
+    if model.tied and wish.fused:
+        waiting = model.vocabulary * model.width * wide
+    elif model.tied and not _straight(model, wish):
+        waiting = model.embedding
     hidden = 2 * tokens * wish.rows * model.width * item  # what comes in and what goes out
     return Phase(
         "layers",
-        *_standing(model, wish, live=max(layer.parameters for layer in model.layers)),
+        *_standing(model, wish, live=max(x.parameters for x in model.layers) * wide // item),
         kept_states=_kept(model, tokens, wish),
         hidden=hidden,
         keys_values=keys,
         chunk=chunk,
-        # A tied head's gradient waits for the embedding's.
-        head=model.embedding if model.tied and not _straight(model, wish) else 0,
+        head=waiting,
     )
 
 
 def step_phase(model: Footprint, wish: Wish) -> Phase:
     """The optimizer's step, after the sequence is gone."""
-    item, _ = _sizes(model)
-    weights, gradients, optimizer = _standing(model, wish, live=model.largest_parameter * item)
+    _, wide = _sizes(model)
+    weights, gradients, optimizer = _standing(model, wish, live=model.largest_parameter * wide)
     return Phase("step", weights, gradients, optimizer + wish.step.scratch)
 
 
 def _standing(model: Footprint, wish: Wish, live: int) -> tuple[int, int, int]:
-    """Weights, gradients, optimizer; fused, only `live` bytes of gradients exist at once."""
-    return model.weights, live if wish.fused else model.weights, wish.step.state
+    """Weights, gradients, optimizer; fused, only `live` bytes of streamed gradients exist at once."""
+    item, wide = _sizes(model)
+    whole = sum(layer.parameters for layer in model.layers if layer.whole) * wide // item
+    return model.weights, live + whole if wish.fused else model.weights, wish.step.state
 
 
 def _kept(model: Footprint, tokens: int, wish: Wish) -> int:
@@ -82,7 +94,7 @@ def _kept(model: Footprint, tokens: int, wish: Wish) -> int:
         if layer.looked_up:
             each = 0
         if wish.keep == "hidden+attention" and not layer.score_heads:
-            each += layer.attention_width * item + layer.query_heads * _LSE
+            each += layer.attention_width * item + layer.query_heads * _SINGLE
         if wish.keep == "hidden+kv":
             each += (layer.key_width + layer.value_width) * item
         streamed.append(each)
@@ -110,8 +122,9 @@ def _chunk(model: Footprint, layer: LayerCost, tokens: int, wish: Wish) -> int:
     sums = 0 if _straight(model, wish) else layer.parameters * wide // item
     keys = length if layer.whole else min(length + _seen(model, layer, tokens), tokens)
     # Scores, their softmax in float32, its cast, and a gradient.
-    scores = layer.score_heads * length * keys * (2 * item + 2 * _LSE)
-    return wish.rows * (graph + scores) + sums
+    scores = layer.score_heads * length * keys * (2 * item + 2 * _SINGLE)
+    stepping = wish.step.copies * layer.largest * _SINGLE if wish.fused else 0
+    return max(wish.rows * (graph + scores) + sums, stepping)
 
 
 def _seen(model: Footprint, layer: LayerCost, tokens: int) -> int:
@@ -122,7 +135,7 @@ def _seen(model: Footprint, layer: LayerCost, tokens: int) -> int:
 
 def _straight(model: Footprint, wish: Wish) -> bool:
     """Say whether gradients need no buffers beside `.grad`."""
-    return wish.linear and not _narrow(model)
+    return wish.linear and (wish.fused or not _narrow(model))
 
 
 def _narrow(model: Footprint) -> int:

@@ -14,18 +14,22 @@ HEAP = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """What the optimizer holds between steps, and what it needs besides while it steps: bytes."""
+    """What the optimizer holds between steps, and what it needs besides while it steps: bytes.
+
+    `copies` is how many float32 copies of one weight it makes to step it, where it can do that alone.
+    """
 
     state: int = 0
     scratch: int = 0
+    copies: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
     """How the model shall be trained.
 
-    `fused`: a layer steps as soon as its gradient is known. `linear`: the objective is linear in the
-    log-probabilities, and `backward_linear` is called.
+    `fused`: a weight steps as soon as its gradient is known, in `backward_linear`. `linear`: the
+    objective is linear in the log-probabilities, and `backward_linear` is called.
     """
 
     head_chunk_tokens: int = 256

@@ -6,9 +6,12 @@ import pytest
 import torch
 from transformers import AutoConfig, GPT2Config, Qwen3Config, Qwen3ForCausalLM
 
+from core.optim import APOLLO_MINI, Apollo, FusedStep, parameter_groups
+from core.spec.optimizer import ApolloMiniSpec
 from core.streambp import Layout, attach, backward_linear, token_logps
 from core.streambp.peak import LiveBytes
 from core.streambp.plan import PlanError, StepCost, Wish, footprint, longest_context, memory_plan
+from core.train.cost import step_cost
 
 CHUNK, HEAD = 128, 64
 WISH = Wish(head_chunk_tokens=HEAD)
@@ -121,3 +124,28 @@ def test_a_mixture_of_experts_can_be_planned_without_weights():
     found = footprint(big, dtype=torch.bfloat16, chunk_tokens=512)
     assert found.weights > 20 * 2**30
     assert memory_plan(found, 8192, WISH).total > found.weights
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_of_a_fused_step_the_peak_of_everything_above_the_weights(tied, dtype):
+    large = {"tie_word_embeddings": tied, "vocab_size": 4000, "num_hidden_layers": 8}
+    model = Qwen3ForCausalLM(config(**large)).to(dtype).train()
+    optimizer = Apollo(parameter_groups(model, embeddings="apollo"), lr=1e-3, **APOLLO_MINI)
+    step = FusedStep(optimizer)
+    attach(model, chunk_tokens=CHUNK)
+    ids = torch.randint(0, 2000, (1, 385), generator=torch.Generator().manual_seed(0))
+    given = (model, ids[:, :-1], ids[:, 1:], Layout.causal([384], 384), torch.full((1, 384), -0.01))
+
+    def once():
+        backward_linear(*given, head_chunk_tokens=HEAD, settle=step)
+        step.finish()
+
+    once()  # makes the state
+    with LiveBytes() as live:
+        once()
+    found = footprint(config(**large), dtype=dtype, chunk_tokens=CHUNK)
+    cost = replace(step_cost(model, ApolloMiniSpec(embeddings="apollo"), foreach=False), state=0)
+    phases = memory_plan(found, 384, replace(WISH, fused=True, step=cost)).phases
+    planned = max(p.total - p.weights - p.margin for p in phases)
+    assert planned == pytest.approx(live.peak, rel=0.15)
