@@ -34,7 +34,9 @@ def test_resolving_twice_is_resolving_once(context, rate, multiplier, tokens, li
 
 
 def test_what_was_given_is_kept():
-    trainer = TrainerSpec(context_length=64, learning_rate=3e-4, tokens_per_pass=256)
+    trainer = TrainerSpec(
+        context_length=64, learning_rate=3e-4, tokens_per_pass=256, step="two_phase"
+    )
     spec = SPEC.model_copy(update={"trainer": trainer})
     assert spec.resolved(facts(512)) == spec
 
