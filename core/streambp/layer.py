@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from core.streambp.atwork import at_work
 from core.streambp.call import Autocast, LayerCall
 from core.streambp.policy import Policy
 from core.streambp.source import Lookup, Whole
@@ -38,7 +39,7 @@ class StreamedLayer(torch.autograd.Function):
         ctx.call, ctx.policy, ctx.straight = call, policy, straight_now()
         ctx.autocast = Autocast.current(hidden_BTD.device.type)
         walk = ForwardWalk(call, policy, hidden_BTD, lookup or Whole(hidden_BTD))
-        with ctx.autocast():
+        with ctx.autocast(), at_work(params):
             out_BTD = walk.run()
         kept = walk.kept
         ctx.bounds, ctx.random, ctx.has_keys = walk.bounds, kept.random, kept.has_keys
@@ -59,7 +60,7 @@ class StreamedLayer(torch.autograd.Function):
         walk = ReverseWalk(
             ctx.call, ctx.bounds, kept, grad_BTD, wanted, deeper=needed[0], straight=ctx.straight
         )
-        with ctx.autocast():
+        with ctx.autocast(), at_work(params):
             walk.run()
         grads = iter(walk.sums.totals())
         return None, None, None, walk.hidden_grad, *(next(grads) if n else None for n in needed[1:])

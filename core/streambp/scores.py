@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from core.streambp.atwork import at_work
 from core.streambp.call import Autocast
 from core.streambp.dtypes import summing_dtype
 from core.streambp.head import Head
@@ -50,7 +51,7 @@ class HeadScores(torch.autograd.Function):
         """Walk the tiles and keep no logits."""
         ctx.set_materialize_grads(False)
         ctx.scoring, ctx.autocast = scoring, Autocast.current(hidden_MD.device.type)
-        with ctx.autocast():
+        with ctx.autocast(), at_work(params):
             walk = Walk(scoring, hidden_MD, params, [False] * (1 + len(params)))
             for tile in scoring.tiles():
                 walk.score(tile)
@@ -63,7 +64,7 @@ class HeadScores(torch.autograd.Function):
         """Walk the tiles again."""
         hidden_MD, lse_N, entropy_N, *params = ctx.saved_tensors
         grad_N = torch.zeros_like(lse_N) if grad_N is None else grad_N
-        with ctx.autocast():
+        with ctx.autocast(), at_work(params):
             walk = Walk(ctx.scoring, hidden_MD, params, ctx.needs_input_grad[1:])
             for tile in ctx.scoring.tiles():
                 walk.rescore(tile, lse_N[tile])
@@ -85,7 +86,7 @@ class LinearScores(torch.autograd.Function):
         ctx: Any, scoring: Scoring, weight_N: Tensor, hidden_MD: Tensor, *params: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Walk the tiles once."""
-        with Autocast.current(hidden_MD.device.type)():
+        with Autocast.current(hidden_MD.device.type)(), at_work(params):
             walk = Walk(scoring, hidden_MD, params, ctx.needs_input_grad[2:], straight=True)
             for tile in scoring.tiles():
                 walk.score(tile)
