@@ -11,10 +11,17 @@ Loshchilov, Hutter, arXiv 1711.05101, for the decoupled weight decay.
 import math
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
-Rounder = Callable[[Tensor], Tensor]
-"""Takes a value in full precision to the weight's dtype."""
+from core.optim.int8 import Int8Weight
+from core.optim.parts import parts
+
+Rounder = Callable[[Tensor, int], Tensor]
+"""Takes a value in full precision to what the weight holds: its dtype, or codes and scales.
+
+The value is a part of the weight, with its first element at the given place.
+"""
 
 
 def adamw_update(  # noqa: PLR0913 - the rule's own terms, one a line
@@ -65,7 +72,7 @@ def bias_factor(step: int, betas: tuple[float, float]) -> float:
 
 
 def descend(
-    weight: Tensor,  # any shape, any floating dtype; changed in place
+    weight: Tensor,  # any shape, any floating dtype or int8; changed in place
     direction: Tensor,  # the same shape, at least float32
     *,
     step_size: float,
@@ -73,13 +80,29 @@ def descend(
     decay_after_update: bool,
     rounder: Rounder | None,
 ) -> None:
-    """W = (1 - decay) W - step_size * direction, in the direction's precision, rounded once."""
-    in_place = weight.dtype == direction.dtype
-    value = weight if in_place else weight.to(direction.dtype)
-    if decay and not decay_after_update:
-        value.mul_(1.0 - decay)
-    value.add_(direction, alpha=-step_size)
-    if decay and decay_after_update:
-        value.mul_(1.0 - decay)
-    if not in_place:
-        weight.copy_(value if rounder is None else rounder(value))
+    """W = (1 - decay) W - step_size * direction, in the direction's precision, rounded once.
+
+    A weight that must be rounded is updated part by part.
+    """
+
+    def moved(value: Tensor, direction: Tensor) -> Tensor:
+        if decay and not decay_after_update:
+            value.mul_(1.0 - decay)
+        value.add_(direction, alpha=-step_size)
+        if decay and decay_after_update:
+            value.mul_(1.0 - decay)
+        return value
+
+    if weight.dtype == direction.dtype and not isinstance(weight, Int8Weight):
+        moved(weight, direction)
+        return
+    for index, first in parts(weight.shape, weight.device):
+        part = weight.part(index) if isinstance(weight, Int8Weight) else weight[index]
+        value = moved(_wide(part, direction.dtype), direction[index])
+        part.copy_(value if rounder is None else rounder(value, first))
+    # A part of an int8 weight has a version of its own.
+    torch.autograd.graph.increment_version(weight)
+
+
+def _wide(part: Tensor, dtype: torch.dtype) -> Tensor:
+    return part.dequantised(dtype) if isinstance(part, Int8Weight) else part.to(dtype)

@@ -16,7 +16,6 @@ Axes: E fused experts (leading, optional), M N the weight's sides, K the longer 
 side, R rank.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -29,7 +28,7 @@ from core.optim.errors import ParameterError
 from core.optim.limiter import limit_growth
 from core.optim.options import check_options
 from core.optim.projection import Projector, gaussian_projection
-from core.optim.rounding import round_to_bfloat16
+from core.optim.rounding import rounder_for
 from core.optim.state import (
     ParameterState,
     fit_state,
@@ -45,7 +44,7 @@ _TINY = 1e-8  # keeps |R~| / |R| finite where a channel has no gradient
 
 
 def apollo_update(  # noqa: PLR0913 - the rule's own terms, one a line
-    weight_MN: Tensor,  # (M, N) or (E, M, N), any floating dtype; changed in place
+    weight_MN: Tensor,  # (M, N) or (E, M, N), any floating dtype or int8; changed in place
     grad_MN: Tensor,  # the same shape
     proj_LR: Tensor,  # (L, R) or (E, L, R): P, compressed side first
     exp_avg_KR: Tensor,  # (K, R) or (E, K, R), float32: m of G P; changed in place
@@ -72,7 +71,8 @@ def apollo_update(  # noqa: PLR0913 - the rule's own terms, one a line
     adapted_KR = adam_direction(low_KR, exp_avg_KR, exp_avg_sq_KR, betas=betas, eps=eps)
     axes = (-1,) if scaling == "channel" else (-2, -1)
     factor = _norm(adapted_KR, axes) / (_norm(low_KR, axes) + _TINY)
-    update_KL = grad_KL * factor
+    # What was made here may be written over, the caller's gradient may not.
+    update_KL = grad_KL * factor if full_MN is grad_MN else grad_KL.mul_(factor)
     if growth_limit is not None:
         limit_growth(update_KL, last_norm, growth_limit)
     descend(
@@ -101,7 +101,7 @@ class Apollo(torch.optim.Optimizer):
     scale, scaling, update_proj_gap, growth_limit: see the module and `apollo_update`;
         `Apollo(groups, lr=..., **APOLLO_MINI)` is APOLLO-Mini
     decay_after_update: decay the updated weight, as the authors' code does, not the old one
-    stochastic_rounding: of bfloat16 weights, where a small update to nearest would vanish
+    stochastic_rounding: of bfloat16 and int8 weights, where a small update to nearest would vanish
     seed: of projections and rounding, together with each parameter's name
     projector: where P comes from
 
@@ -192,7 +192,11 @@ class Apollo(torch.optim.Optimizer):
         state = self.state[param]
         state["step"] += 1
         options: dict[str, Any] = {field: group[field] for field in _ADAMW_OPTIONS}
-        options.update(step=state["step"], rounder=_rounder(param, name, state["step"], group))
+        options["step"] = state["step"]
+        if group["stochastic_rounding"]:
+            options["rounder"] = rounder_for(
+                param, name=name, seed=group["seed"], step=state["step"]
+            )
         moment1, moment2 = state["exp_avg"], state["exp_avg_sq"]
         if is_low_rank(param, group["rank"]):
             options.update({field: group[field] for field in _APOLLO_OPTIONS})
@@ -230,9 +234,3 @@ class Apollo(torch.optim.Optimizer):
                 states[param] = fit_state(name, saved[name], fresh)
         super().load_state_dict({"state": {}, "param_groups": groups})
         self.state.update(states)
-
-
-def _rounder(param: Tensor, name: str, step: int, group: dict[str, Any]) -> Rounder | None:
-    if param.dtype != torch.bfloat16 or not group["stochastic_rounding"]:
-        return None
-    return functools.partial(round_to_bfloat16, name=name, seed=group["seed"], step=step)

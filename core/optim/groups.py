@@ -44,7 +44,7 @@ def parameter_groups(
     """
     if embeddings not in ("adamw", "apollo"):
         raise ParameterError("embeddings", embeddings, "use 'adamw' or 'apollo'")
-    kinds = _kinds(model, embeddings)
+    kinds = parameter_kinds(model, embeddings)
     members: dict[Kind, list[tuple[str, nn.Parameter]]] = {
         "low_rank": [],
         "full_rank": [],
@@ -56,7 +56,7 @@ def parameter_groups(
         if kind != "vector":
             kind = _overruled(name, kind, low_rank, full_rank, used)
         members[kind].append((name, param))
-    _require_all_used((*low_rank, *full_rank), used)
+    require_all_used((*low_rank, *full_rank), used, "trainable matrix")
     if not any(members.values()):
         remedy = "every parameter is frozen; unfreeze some"
         raise ParameterError("model", type(model).__name__, remedy)
@@ -85,7 +85,7 @@ def _group(
     return group
 
 
-def _kinds(model: nn.Module, embeddings: str) -> dict[int, Kind]:
+def parameter_kinds(model: nn.Module, embeddings: str) -> dict[int, Kind]:
     """Give every parameter's kind by identity; a weight tied to an embedding is an embedding."""
     outer: Kind = "low_rank" if embeddings == "apollo" else "full_rank"
     heads = _heads(model)
@@ -137,8 +137,9 @@ def _overruled(
     return "full_rank" if full else kind
 
 
-def _require_all_used(patterns: Sequence[str], used: set[str]) -> None:
+def require_all_used(patterns: Sequence[str], used: set[str], sought: str) -> None:
+    """Raise PatternError for a pattern that is not among the `used` ones."""
     for pattern in patterns:
         if pattern not in used:
-            remedy = "matches no trainable matrix; compare with model.named_parameters()"
+            remedy = f"matches no {sought}; compare with model.named_parameters()"
             raise PatternError("pattern", pattern, remedy)

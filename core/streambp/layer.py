@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from core.streambp.atwork import at_work
 from core.streambp.call import Autocast, LayerCall
 from core.streambp.ledger import ledger_now
 from core.streambp.policy import Policy
@@ -39,7 +40,7 @@ class StreamedLayer(torch.autograd.Function):
         ctx.entered = [] if ctx.ledger is None else ctx.ledger.enter(params)
         ctx.autocast = Autocast.current(hidden_BTD.device.type)
         walk = ForwardWalk(call, policy, hidden_BTD, lookup or Whole(hidden_BTD))
-        with ctx.autocast():
+        with ctx.autocast(), at_work(params):
             out_BTD = walk.run()
         kept = walk.kept
         ctx.bounds, ctx.random, ctx.has_keys = walk.bounds, kept.random, kept.has_keys
@@ -60,7 +61,7 @@ class StreamedLayer(torch.autograd.Function):
         walk = ReverseWalk(
             ctx.call, ctx.bounds, kept, grad_BTD, wanted, deeper=needed[0], ledger=ctx.ledger
         )
-        with ctx.autocast():
+        with ctx.autocast(), at_work(params):
             walk.run()
         grads = iter(walk.sums.totals())
         if ctx.ledger is not None:

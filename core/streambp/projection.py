@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from core.streambp.atwork import is_ordinary
 from core.streambp.dtypes import as_autocast, summing_dtype
 from core.streambp.late import is_hooked
 from core.streambp.ledger import Ledger, add_product, own_grad
@@ -65,7 +66,7 @@ def is_plain(output: nn.Module) -> TypeGuard[nn.Linear]:
     return (
         type(output) is nn.Linear
         and "forward" not in output.__dict__
-        and all(type(p) is nn.Parameter for p in output.parameters())
+        and all(is_ordinary(p) for p in output.parameters())
         and not is_hooked(output)
     )
 

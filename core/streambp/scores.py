@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from core.streambp.atwork import at_work
 from core.streambp.call import Autocast
 from core.streambp.dtypes import summing_dtype
 from core.streambp.head import Head
@@ -51,7 +52,7 @@ class HeadScores(torch.autograd.Function):
         """Walk the tiles and keep no logits."""
         ctx.set_materialize_grads(False)
         ctx.scoring, ctx.autocast = scoring, Autocast.current(hidden_MD.device.type)
-        with ctx.autocast():
+        with ctx.autocast(), at_work(params):
             walk = Walk(scoring, hidden_MD, params, [False] * (1 + len(params)))
             for tile in scoring.tiles():
                 walk.score(tile)
@@ -64,7 +65,7 @@ class HeadScores(torch.autograd.Function):
         """Walk the tiles again."""
         hidden_MD, lse_N, entropy_N, *params = ctx.saved_tensors
         grad_N = torch.zeros_like(lse_N) if grad_N is None else grad_N
-        with ctx.autocast():
+        with ctx.autocast(), at_work(params):
             walk = Walk(ctx.scoring, hidden_MD, params, ctx.needs_input_grad[1:])
             for tile in ctx.scoring.tiles():
                 walk.rescore(tile, lse_N[tile])
@@ -89,7 +90,7 @@ class LinearScores(torch.autograd.Function):
         """Walk the tiles once."""
         ctx.ledger = ledger
         ctx.entered = ledger.enter(straight_params(scoring.head.output))
-        with Autocast.current(hidden_MD.device.type)():
+        with Autocast.current(hidden_MD.device.type)(), at_work(params):
             walk = Walk(scoring, hidden_MD, params, ctx.needs_input_grad[3:], ledger)
             for tile in scoring.tiles():
                 walk.score(tile)

@@ -9,8 +9,10 @@ Legend: B rows, T tokens, C tokens of a chunk, D width, V vocabulary.
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 from torch.nn import functional
+
+from core.streambp.atwork import is_ordinary
 
 _ATTRIBUTE = "_streambp_lookup"
 
@@ -64,4 +66,4 @@ def lookup_of(hidden_BTD: Tensor) -> Lookup | None:
 def is_whole(param: Tensor) -> bool:
     """Say whether a weight is all here, and stays: no other process has a part in it."""
     alone = not (distributed.is_available() and distributed.is_initialized())
-    return type(param) is nn.Parameter and param.is_leaf and alone
+    return is_ordinary(param) and param.is_leaf and alone
