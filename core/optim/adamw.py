@@ -9,12 +9,11 @@ Loshchilov, Hutter, arXiv 1711.05101, for the decoupled weight decay.
 """
 
 import math
-from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
-Rounder = Callable[[Tensor], Tensor]
-"""Takes a value in full precision to the weight's dtype."""
+from core.optim.descent import Rounder, descend
 
 
 def adamw_update(  # noqa: PLR0913 - the rule's own terms, one a line
@@ -54,32 +53,12 @@ def adam_direction(
 ) -> Tensor:
     """Take `grad` into the moments; return m / (sqrt(v) + eps), new and not bias-corrected."""
     beta1, beta2 = betas
-    exp_avg.mul_(beta1).add_(grad, alpha=1.0 - beta1)
+    exp_avg.lerp_(grad, 1.0 - beta1)
     exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1.0 - beta2)
-    return exp_avg / exp_avg_sq.sqrt().add_(eps)
+    root = exp_avg_sq.sqrt().add_(eps)
+    return torch.div(exp_avg, root, out=root)
 
 
 def bias_factor(step: int, betas: tuple[float, float]) -> float:
     """Return what the zero start of both moments asks of the step size at step t, from 1."""
     return math.sqrt(1.0 - betas[1] ** step) / (1.0 - betas[0] ** step)
-
-
-def descend(
-    weight: Tensor,  # any shape, any floating dtype; changed in place
-    direction: Tensor,  # the same shape, at least float32
-    *,
-    step_size: float,
-    decay: float,  # lr * weight decay
-    decay_after_update: bool,
-    rounder: Rounder | None,
-) -> None:
-    """W = (1 - decay) W - step_size * direction, in the direction's precision, rounded once."""
-    in_place = weight.dtype == direction.dtype
-    value = weight if in_place else weight.to(direction.dtype)
-    if decay and not decay_after_update:
-        value.mul_(1.0 - decay)
-    value.add_(direction, alpha=-step_size)
-    if decay and decay_after_update:
-        value.mul_(1.0 - decay)
-    if not in_place:
-        weight.copy_(value if rounder is None else rounder(value))

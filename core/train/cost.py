@@ -5,12 +5,21 @@ from typing import assert_never
 import torch
 from torch import nn
 
-from core.optim import parameter_groups
-from core.optim.state import fresh_state
-from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, OptimizerSpec, SgdSpec
+from core.optim.norms import PIECE_ELEMENTS
+from core.spec.optimizer import (
+    AdamWSpec,
+    ApolloMiniSpec,
+    ApolloSpec,
+    OptimizerSpec,
+    ScaleSpec,
+    SgdSpec,
+)
 from core.streambp.plan import StepCost
+from core.train.optimizer import named_optimizer
 
-_APOLLO_COPIES = 3  # gradient, update, new weight, in float32
+_ADAM_COPIES = 1  # m / sqrt(v) of an embedding; a projected gradient is smaller
+_ROUNDING_COPIES = 7  # of a piece: the wide weight, random words, and what is made of them
+_SVD_COPIES = 4  # the gradient, both sides' vectors, and what LAPACK works in
 
 
 def step_cost(model: nn.Module, chosen: OptimizerSpec, *, foreach: bool) -> StepCost:
@@ -26,24 +35,25 @@ def step_cost(model: nn.Module, chosen: OptimizerSpec, *, foreach: bool) -> Step
             return StepCost(2 * held, at_once)  # two moments, and a root of the second
         case SgdSpec():
             return StepCost(held if chosen.momentum else 0, at_once if chosen.weight_decay else 0)
-        case ApolloSpec():
-            return _apollo(model, chosen, chosen.rank)
-        case ApolloMiniSpec():
-            return _apollo(model, chosen, 1)
+        case ApolloSpec() | ApolloMiniSpec() | ScaleSpec():
+            return _named(model, chosen)
         case unknown:
             assert_never(unknown)
 
 
-def _apollo(model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec, rank: int) -> StepCost:
-    groups = parameter_groups(model, embeddings=chosen.embeddings)
+def _named(model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec) -> StepCost:
+    optimizer = named_optimizer(chosen, model, rate=0.0, seed=0)
     states = [
-        fresh_state(parameter, group.get("rank", rank))
-        for group in groups
-        for _, parameter in group["params"]
+        optimizer.fresh_state(parameter, group)
+        for group in optimizer.param_groups
+        for parameter in group["params"]
     ]
     tensors = [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
-    largest = max(p.numel() for p in model.parameters())
-    return StepCost(
-        sum(x.numel() * x.element_size() for x in tensors),
-        _APOLLO_COPIES * largest * torch.float32.itemsize,
-    )
+    largest = max((p for p in model.parameters() if p.requires_grad), key=torch.Tensor.numel)
+    copies = _ADAM_COPIES * largest.numel()
+    if largest.dtype != torch.float32:
+        copies += largest.numel() + _ROUNDING_COPIES * min(largest.numel(), PIECE_ELEMENTS)
+    if isinstance(chosen, ApolloSpec | ApolloMiniSpec) and chosen.projection == "svd":
+        copies += _SVD_COPIES * largest.numel()
+    held = sum(x.numel() * x.element_size() for x in tensors)
+    return StepCost(held, copies * torch.float32.itemsize)
