@@ -47,7 +47,8 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
         int | None, typer.Option(min=1, help="Tokens a row; default: the longest that fits.")
     ] = None,
     optimizer: Annotated[
-        Literal["apollo_mini", "apollo", "adamw", "sgd"], typer.Option(help="As in a spec.")
+        Literal["apollo_mini", "apollo", "scale", "adamw", "sgd"],
+        typer.Option(help="As in a spec."),
     ] = "apollo_mini",
     precision: Annotated[
         Literal["bfloat16", "float32"], typer.Option(help="Of weights and activations.")

@@ -1,7 +1,7 @@
-"""Optimizers: APOLLO on projected gradients, AdamW beside it, int8 weights, learning rates.
+"""Optimizers: APOLLO on projected gradients, SCALE, AdamW beside both; int8 weights; learning rates.
 
-`Apollo(parameter_groups(model), lr=1e-3, **APOLLO_MINI)` is an ordinary torch optimizer, and after
-`quantise_model(model)` it trains int8 weights.
+`Apollo(parameter_groups(model), lr=1e-3, **APOLLO_MINI)` and `Scale(scale_groups(model), lr=1e-3)` are
+ordinary torch optimizers, which after `quantise_model(model)` train int8 weights.
 """
 
 from core.optim.apollo import Apollo, apollo_update
@@ -22,8 +22,16 @@ from core.optim.int8_model import (
     quantise_model,
     refuse_int8,
 )
+from core.optim.named import NamedOptimizer
 from core.optim.options import APOLLO, APOLLO_MINI
-from core.optim.projection import Projector, gaussian_projection
+from core.optim.projection import (
+    Projector,
+    gaussian_projection,
+    rademacher_projection,
+    svd_projection,
+)
+from core.optim.scale import Scale, scale_update
+from core.optim.scale_groups import scale_groups
 from core.optim.schedule import constant, cosine, linear
 
 __all__ = [
@@ -32,11 +40,13 @@ __all__ = [
     "Apollo",
     "FusedStep",
     "Int8Weight",
+    "NamedOptimizer",
     "OptimError",
     "OptionError",
     "ParameterError",
     "PatternError",
     "Projector",
+    "Scale",
     "StateMismatchError",
     "apollo_update",
     "constant",
@@ -48,5 +58,9 @@ __all__ = [
     "load_exact_state",
     "parameter_groups",
     "quantise_model",
+    "rademacher_projection",
     "refuse_int8",
+    "scale_groups",
+    "scale_update",
+    "svd_projection",
 ]

@@ -17,26 +17,20 @@ side, R rank.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from core.optim.adamw import Rounder, adam_direction, adamw_update, bias_factor, descend
-from core.optim.errors import ParameterError
+from core.optim.adamw import adam_direction, adamw_update, bias_factor
+from core.optim.descent import Rounder, descend
+from core.optim.errors import OptionError
 from core.optim.limiter import limit_growth
-from core.optim.options import check_options
-from core.optim.projection import Projector, gaussian_projection
-from core.optim.rounding import rounder_for
-from core.optim.state import (
-    ParameterState,
-    fit_state,
-    fresh_state,
-    is_low_rank,
-    match_groups,
-    states_by_name,
-)
+from core.optim.named import Group, NamedOptimizer, rounder_of
+from core.optim.norms import channel_norms, matrix_norms, row_blocks
+from core.optim.projection import RANDOM, Projection, Projector, svd_projection
+from core.optim.state import ParameterState, adamw_state, apollo_state, is_low_rank
 
 _ADAMW_OPTIONS = ("lr", "betas", "eps", "weight_decay", "bias_correction", "decay_after_update")
 _APOLLO_OPTIONS = ("scale", "scaling", "growth_limit")
@@ -64,20 +58,20 @@ def apollo_update(  # noqa: PLR0913 - the rule's own terms, one a line
     rounder: Rounder | None = None,  # None: to nearest
 ) -> None:
     """One APOLLO step of one matrix, or of each of E fused matrices on its own."""
-    tall = weight_MN.shape[-2] >= weight_MN.shape[-1]
     full_MN = grad_MN.to(exp_avg_KR.dtype)
-    grad_KL = full_MN if tall else full_MN.mT
-    low_KR = grad_KL @ proj_LR
-    adapted_KR = adam_direction(low_KR, exp_avg_KR, exp_avg_sq_KR, betas=betas, eps=eps)
-    axes = (-1,) if scaling == "channel" else (-2, -1)
-    factor = _norm(adapted_KR, axes) / (_norm(low_KR, axes) + _TINY)
-    # What was made here may be written over, the caller's gradient may not.
-    update_KL = grad_KL * factor if full_MN is grad_MN else grad_KL.mul_(factor)
+    low_KR = _compressed(full_MN, proj_LR)
+    low, adapted = _adapted_norms(low_KR, exp_avg_KR, exp_avg_sq_KR, betas=betas, eps=eps)
+    if scaling == "tensor":
+        low, adapted = matrix_norms(low), matrix_norms(adapted)
+    factor = adapted / low.add_(_TINY)
+    if not is_tall(full_MN):
+        factor = factor.mT  # (K, 1) stands along the columns, (1, 1) is as it is
     if growth_limit is not None:
-        limit_growth(update_KL, last_norm, growth_limit)
+        factor = factor * limit_growth(_scaled_norm(full_MN, factor), last_norm, growth_limit)
     descend(
         weight_MN,
-        update_KL if tall else update_KL.mT,
+        full_MN,
+        factor=factor,
         step_size=lr * math.sqrt(scale) * (bias_factor(step, betas) if bias_correction else 1.0),
         decay=lr * weight_decay,
         decay_after_update=decay_after_update,
@@ -85,11 +79,42 @@ def apollo_update(  # noqa: PLR0913 - the rule's own terms, one a line
     )
 
 
-def _norm(value: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return torch.linalg.vector_norm(value, dim=axes, keepdim=True)
+def is_tall(matrix_MN: Tensor) -> bool:
+    """Whether the rows are the kept side K, and each row of L entries is compressed."""
+    return matrix_MN.shape[-2] >= matrix_MN.shape[-1]
 
 
-class Apollo(torch.optim.Optimizer):
+def _compressed(full_MN: Tensor, proj_LR: Tensor) -> Tensor:
+    """R = G P, as (K, R), by the product that reads G in the order in which it lies."""
+    return full_MN @ proj_LR if is_tall(full_MN) else (proj_LR.mT @ full_MN).mT.contiguous()
+
+
+def _adapted_norms(
+    low_KR: Tensor,
+    exp_avg_KR: Tensor,
+    exp_avg_sq_KR: Tensor,
+    *,
+    betas: tuple[float, float],
+    eps: float,
+) -> tuple[Tensor, Tensor]:
+    """Take R into the moments, and give the norms of R's and R~'s channels, (K, 1) each."""
+    low, adapted = [], []
+    for part_KR, m_KR, v_KR in row_blocks(low_KR, exp_avg_KR, exp_avg_sq_KR):
+        low.append(channel_norms(part_KR, -1))
+        direction_KR = adam_direction(part_KR, m_KR, v_KR, betas=betas, eps=eps)
+        adapted.append(channel_norms(direction_KR, -1))
+    return torch.cat(low, dim=-2), torch.cat(adapted, dim=-2)
+
+
+def _scaled_norm(full_MN: Tensor, factor: Tensor) -> Tensor:
+    """|s G| of each matrix, from the norms of its channels, so that s G is never stored."""
+    if factor.shape[-2:].numel() == 1:
+        return matrix_norms(full_MN) * factor
+    axis = -1 if is_tall(full_MN) else -2
+    return matrix_norms(channel_norms(full_MN, axis) * factor)
+
+
+class Apollo(NamedOptimizer):
     """APOLLO, APOLLO-Mini and AdamW, by parameter group, over named parameters.
 
     params: `parameter_groups(model)`, `model.named_parameters()`, or groups of (name, parameter).
@@ -100,12 +125,16 @@ class Apollo(torch.optim.Optimizer):
     rank: of the projection, capped at the matrix's smaller side
     scale, scaling, update_proj_gap, growth_limit: see the module and `apollo_update`;
         `Apollo(groups, lr=..., **APOLLO_MINI)` is APOLLO-Mini
+    projection: where P comes from: "gaussian", "rademacher" (cheaper to draw) or "svd" (slow, for
+        comparison); see `core.optim.projection`
     decay_after_update: decay the updated weight, as the authors' code does, not the old one
     stochastic_rounding: of bfloat16 and int8 weights, where a small update to nearest would vanish
     seed: of projections and rounding, together with each parameter's name
-    projector: where P comes from
+    projector: a random P of one's own, in place of the drawn one
 
-    State is tensors (float32; float64 for float64 weights) and whole numbers; P is never in it.
+    State is tensors (float32; float64 for float64 weights) and whole numbers. A random P is never in
+    it; the one of `projection="svd"` is, until the next refresh, for a resumed run has no gradient to
+    find it in again.
     Raises `OptionError` and `ParameterError`.
     """
 
@@ -117,6 +146,7 @@ class Apollo(torch.optim.Optimizer):
         rank: int | None = 256,
         scale: float = 1.0,
         scaling: Literal["channel", "tensor"] = "channel",
+        projection: Projection = "gaussian",
         update_proj_gap: int = 200,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-6,
@@ -126,13 +156,14 @@ class Apollo(torch.optim.Optimizer):
         decay_after_update: bool = False,
         stochastic_rounding: bool = True,
         seed: int = 0,
-        projector: Projector = gaussian_projection,
+        projector: Projector | None = None,
     ) -> None:
         defaults = {
             "lr": lr,
             "rank": rank,
             "scale": scale,
             "scaling": scaling,
+            "projection": projection,
             "update_proj_gap": update_proj_gap,
             "betas": betas,
             "eps": eps,
@@ -143,94 +174,58 @@ class Apollo(torch.optim.Optimizer):
             "stochastic_rounding": stochastic_rounding,
             "seed": seed,
         }
-        check_options(defaults)
         self._projector = projector
-        self._places: dict[Tensor, tuple[int, str]] = {}
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of (name, parameter) pairs, also later, as when a layer is unfrozen."""
-        check_options(param_group)
+        """As `NamedOptimizer`; raises `OptionError` for a projector beside projection="svd"."""
         super().add_param_group(param_group)
-        group = self.param_groups[-1]
-        if "param_names" not in group:
-            remedy = "pass (name, parameter) pairs: names seed the projections"
-            raise ParameterError("params", "unnamed", remedy)
-        taken = {name for _, name in self._places.values()}
-        for param, name in zip(group["params"], group["param_names"], strict=True):
-            if name in taken:
-                raise ParameterError("param_names", name, "give every parameter a name of its own")
-            taken.add(name)
-            self._places[param] = (len(self.param_groups) - 1, name)
+        if self._projector is not None and self.param_groups[-1]["projection"] == "svd":
+            remedy = "give no projector of your own: svd finds P in the gradient"
+            raise OptionError("projection", "svd", remedy)
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for param in self._places:
-            self.step_parameter(param)
-        return loss
+    def fresh_state(self, param: Tensor, group: Group) -> ParameterState:
+        """Moments of the projected gradient, or AdamW's."""
+        if not is_low_rank(param, group["rank"]):
+            return adamw_state(param)
+        keeps_projection = group["projection"] == "svd"
+        return apollo_state(param, group["rank"], keeps_projection=keeps_projection)
 
-    @torch.no_grad()
-    def step_parameter(self, param: Tensor) -> None:
-        """Update this one parameter, as when its gradient is final inside a backward pass.
-
-        Without a gradient nothing happens. The gradient is left as it is.
-        """
-        grad = param.grad
-        if grad is None:
-            return
-        index, name = self._places[param]
-        group = self.param_groups[index]
-        if grad.is_sparse:
-            raise ParameterError(name, "sparse gradient", "build the embedding with sparse=False")
-        if not self.state[param]:
-            self.state[param] = fresh_state(param, group["rank"])
-        state = self.state[param]
-        state["step"] += 1
+    def update(self, param: Tensor, name: str, state: ParameterState, group: Group) -> None:
+        """Step one parameter by APOLLO or AdamW."""
         options: dict[str, Any] = {field: group[field] for field in _ADAMW_OPTIONS}
-        options["step"] = state["step"]
-        if group["stochastic_rounding"]:
-            options["rounder"] = rounder_for(
-                param, name=name, seed=group["seed"], step=state["step"]
-            )
-        moment1, moment2 = state["exp_avg"], state["exp_avg_sq"]
+        options.update(step=state["step"], rounder=rounder_of(param, name, state["step"], group))
+        assert param.grad is not None
+        moments = state["exp_avg"], state["exp_avg_sq"]
         if is_low_rank(param, group["rank"]):
             options.update({field: group[field] for field in _APOLLO_OPTIONS})
-            proj_LR = self._projection(param, name, group)
-            apollo_update(param, grad, proj_LR, moment1, moment2, state["last_norm"], **options)
+            proj_LR = self._projection(param, param.grad, name, group)
+            apollo_update(param, param.grad, proj_LR, *moments, state["last_norm"], **options)
         else:
-            adamw_update(param, grad, moment1, moment2, **options)
+            adamw_update(param, param.grad, *moments, **options)
 
-    def _projection(self, param: Tensor, name: str, group: dict[str, Any]) -> Tensor:
-        """Draw P for the step that `param` is at."""
+    def _projection(self, param: Tensor, grad: Tensor, name: str, group: Group) -> Tensor:
+        """Draw or look up P for the step that `param` is at."""
         state = self.state[param]
-        proj_LR = self._projector(
-            name,
-            tuple(param.shape),
-            state["exp_avg"].shape[-1],
-            (state["step"] - 1) // group["update_proj_gap"],
-            seed=group["seed"],
-            device=param.device,
-        )
+        refresh, since = divmod(state["step"] - 1, group["update_proj_gap"])
+        if group["projection"] == "svd":
+            _refit(state["projection"], grad, due=since == 0)
+            return state["projection"]
+        draw = self._projector or RANDOM[group["projection"]]
+        rank = state["exp_avg"].shape[-1]
+        shape = tuple(param.shape)
+        proj_LR = draw(name, shape, rank, refresh, seed=group["seed"], device=param.device)
         return proj_LR.to(state["exp_avg"].dtype)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a saved state: by parameter name, in any order, bit for bit.
 
-        Options come from the saved groups. Raises `StateMismatchError`, changing nothing, if names,
-        groups, shapes or dtypes do not fit.
-        """
-        groups = match_groups(state_dict["param_groups"], self.param_groups)
-        saved = states_by_name(state_dict)
-        states: dict[Tensor, ParameterState] = {}
-        for param, (index, name) in self._places.items():
-            check_options(groups[index])
-            if name in saved:
-                fresh = fresh_state(param, groups[index]["rank"])
-                states[param] = fit_state(name, saved[name], fresh)
-        super().load_state_dict({"state": {}, "param_groups": groups})
-        self.state.update(states)
+def _refit(proj_LR: Tensor, grad_MN: Tensor, *, due: bool) -> None:
+    """Fit P, in place, where it is due or there is none yet; zeros have no singular vectors."""
+
+    def is_any(value: Tensor) -> Tensor:
+        return value.any(dim=-1, keepdim=True).any(dim=-2, keepdim=True)
+
+    wanted = is_any(grad_MN) & (~is_any(proj_LR) | due)
+    if wanted.any():
+        full_MN = grad_MN.to(proj_LR.dtype)
+        full_KL = full_MN if is_tall(full_MN) else full_MN.mT
+        proj_LR.copy_(torch.where(wanted, svd_projection(full_KL, proj_LR.shape[-1]), proj_LR))

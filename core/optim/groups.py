@@ -88,7 +88,7 @@ def _group(
 def parameter_kinds(model: nn.Module, embeddings: str) -> dict[int, Kind]:
     """Give every parameter's kind by identity; a weight tied to an embedding is an embedding."""
     outer: Kind = "low_rank" if embeddings == "apollo" else "full_rank"
-    heads = _heads(model)
+    heads = output_heads(model)
     kinds: dict[int, Kind] = {}
     tabled: set[int] = set()
     for module in model.modules():
@@ -100,19 +100,23 @@ def parameter_kinds(model: nn.Module, embeddings: str) -> dict[int, Kind]:
                 kinds[id(param)] = outer
                 tabled.add(id(param))
             elif id(param) not in tabled:
-                kinds[id(param)] = "low_rank" if _is_projected(module, param) else "full_rank"
+                kinds[id(param)] = "low_rank" if is_linear_map(module, param) else "full_rank"
     return kinds
 
 
-def _is_projected(module: nn.Module, param: nn.Parameter) -> bool:
+def is_linear_map(module: nn.Module, param: nn.Parameter) -> bool:
     """Whether this is a linear layer's matrix, or a stack of them as fused experts hold it."""
-    # GPT-2's Conv1D is a linear layer with a transposed weight; its name spares an import.
-    is_linear = isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+    is_linear = isinstance(module, nn.Linear) or is_transposed_linear(module)
     is_stack = param.ndim == EXPERT_AXES and not isinstance(module, _CONVOLUTIONS)
     return (is_linear and param.ndim == MATRIX_AXES) or is_stack
 
 
-def _heads(model: nn.Module) -> set[nn.Module]:
+def is_transposed_linear(module: nn.Module) -> bool:
+    """Whether this is GPT-2's Conv1D, a linear layer whose weight is inputs by outputs."""
+    return type(module).__name__ == "Conv1D"  # the name spares an import
+
+
+def output_heads(model: nn.Module) -> set[nn.Module]:
     """Find the layers that give logits: what the model says they are, and any lm_head."""
     heads = {module for name, module in model.named_modules() if name.split(".")[-1] == "lm_head"}
     for module in model.modules():

@@ -19,14 +19,13 @@ _SILENT_SHARE = 0.1  # a norm that is little beside the last one: 231 steps of 1
 
 
 def limit_growth(
-    update: Tensor,  # (..., M, N), changed in place
+    norm: Tensor,  # (..., 1, 1): of each matrix's update
     last_norm: Tensor,  # (..., 1, 1): the last norm not silent, 0 for none; changed in place
     growth_limit: float,  # gamma
-) -> None:
-    """Scale each matrix of `update` down to `growth_limit` times its remembered norm, if above."""
-    norm = torch.linalg.vector_norm(update, dim=(-2, -1), keepdim=True)
+) -> Tensor:
+    """Give the factor, at most 1, that keeps each norm within `growth_limit` times the last."""
     shrink = torch.where(last_norm > 0, growth_limit * last_norm / norm, 1.0).clamp_(max=1.0)
     # 0 / 0 cannot arise: where the memory is 0 the limit is off, elsewhere x / 0 is above 1.
-    update.mul_(shrink)
     silent = norm <= (last_norm * _SILENT_SHARE).clamp_(min=_SILENT)
     last_norm.copy_(torch.where(silent, last_norm, norm * shrink))
+    return shrink

@@ -45,10 +45,22 @@ _RULES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     ),
     "scale": (lambda v: _is_number(v) and v > 0.0, "use a finite number above 0"),
     "scaling": (lambda v: v in ("channel", "tensor"), "use 'channel' or 'tensor'"),
+    "projection": (
+        lambda v: v in ("gaussian", "rademacher", "svd"),
+        "use 'gaussian', 'rademacher' or 'svd'",
+    ),
     "update_proj_gap": (lambda v: _is_count(v, 1), "use a whole number of steps, at least 1"),
     "betas": (_are_betas, "use two numbers from 0 up to but not including 1"),
     "eps": (lambda v: _is_number(v) and v > 0.0, "use a small number above 0"),
     "weight_decay": (lambda v: _is_number(v) and v >= 0.0, "use a finite number of at least 0"),
+    "input_axis": (
+        lambda v: v is None or (_is_count(v, -2) and v < 0),
+        "use -1 or -2, the axis that runs over a matrix's inputs, or None for AdamW",
+    ),
+    "momentum": (
+        lambda v: v is None or (_is_number(v) and 0.0 <= v < 1.0),
+        "use a number from 0 up to but not including 1, or None for no momentum",
+    ),
     "decay_after_update": (lambda v: isinstance(v, bool), "use True or False"),
     "bias_correction": (lambda v: isinstance(v, bool), "use True or False"),
     "growth_limit": (_is_limit, "use a factor of at least 1, or None for no limiter"),
@@ -62,13 +74,14 @@ _RULES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
 _BOOKKEEPING: Final = frozenset({"params", "param_names", "kind", "initial_lr"})
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Raise `OptionError` for the first hyperparameter that is outside its range or unknown."""
+def check_options(options: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise `OptionError` for the first option outside its range, or not among the `known` ones."""
+    known = frozenset(known)
     for field, value in options.items():
         if field in _BOOKKEEPING:
             continue
-        if field not in _RULES:
-            raise OptionError(field, value, f"unknown option; known are {_listing(_RULES)}")
+        if field not in known:
+            raise OptionError(field, value, f"unknown option; known are {_listing(known)}")
         accepts, remedy = _RULES[field]
         if not accepts(value):
             raise OptionError(field, value, remedy)

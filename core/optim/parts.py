@@ -10,9 +10,14 @@ from typing import Any
 
 import torch
 
-_CPU_ELEMENTS = 1 << 18  # of a part: what stays in a CPU's cache
+_CPU_ELEMENTS = 1 << 17  # of a part: with the few others of its kind it stays in a core's cache
 _ELEMENTS = 1 << 22  # elsewhere, where more and smaller launches would take longer
 _MATRIX_AXES = 2
+
+
+def part_elements(device_type: str) -> int:
+    """Give how many elements a part has, at most, unless a single row has more."""
+    return _CPU_ELEMENTS if device_type == "cpu" else _ELEMENTS
 
 
 def parts(shape: Sequence[int], device: torch.device) -> Iterator[tuple[Any, int]]:
@@ -21,8 +26,7 @@ def parts(shape: Sequence[int], device: torch.device) -> Iterator[tuple[Any, int
         yield ..., 0
         return
     *leading, rows, width = shape
-    elements = _CPU_ELEMENTS if device.type == "cpu" else _ELEMENTS
-    count = max(1, elements // max(1, width))
+    count = max(1, part_elements(device.type) // max(1, width))
     places = itertools.product(*map(range, leading))
     for matrix, place in enumerate(places):
         for start in range(0, rows, count):

@@ -37,13 +37,11 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: Key) -> Tensor:
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):
-        # A signed product wraps to the same 64 bits as the unsigned one; masking the arithmetic
-        # shift then yields its upper word.
-        product0 = c0 * _MULTIPLIERS[0]
-        product1 = c2 * _MULTIPLIERS[1]
-        high0 = (product0 >> 32).bitwise_and_(_WORD)
-        high1 = (product1 >> 32).bitwise_and_(_WORD)
-        c0, c1 = (high1 ^ c1).bitwise_xor_(k0), product1.bitwise_and_(_WORD)
-        c2, c3 = (high0 ^ c3).bitwise_xor_(k1), product0.bitwise_and_(_WORD)
+        # A signed product wraps to the same 64 bits as the unsigned one. Only what is multiplied
+        # next needs its upper half cleared; the words in between carry theirs along.
+        product0, product1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0 = (product1 >> 32 ^ c1).bitwise_xor_(k0).bitwise_and_(_WORD)
+        c2 = (product0 >> 32 ^ c3).bitwise_xor_(k1).bitwise_and_(_WORD)
+        c1, c3 = product1, product0
         k0, k1 = (k0 + _WEYL[0]) & _WORD, (k1 + _WEYL[1]) & _WORD
-    return torch.stack(torch.broadcast_tensors(c0, c1, c2, c3), dim=-1)
+    return torch.stack(torch.broadcast_tensors(c0, c1, c2, c3), dim=-1).bitwise_and_(_WORD)

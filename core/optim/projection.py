@@ -1,31 +1,42 @@
-"""APOLLO's random projection P, drawn anew from (seed, parameter name, refresh) at each use.
+"""Where APOLLO's projection P comes from: two random ones, drawn anew at each use, and one fitted.
 
-Entries are N(0, 1/R) (arXiv 2412.05270, section 4). An entry depends on its own global index alone,
-so a shard draws its slice of P without the rest, and no P is ever saved. A normal is the sum of two
-16-bit Gaussian quantiles, q[low] + q[high] over sqrt(2), looked up in a table: lookups, one sum and
-one product are exact on every device, where a logarithm or a cosine differs in the last bit.
+gaussian     entries N(0, 1/R) (arXiv 2412.05270, section 4). A normal is one of 65,536 quantiles,
+             looked up by 16 random bits: exact on every device, where a logarithm or a cosine
+             differs in the last bit
+rademacher   entries +-1/sqrt(R), one random bit each (Achlioptas, *Database-friendly random
+             projections*, 2003): E[P P'] = I and norms kept as well as by normals, for a sixteenth
+             of the random bits; a draw takes a fraction of the product that it is for
+svd          the gradient's own top singular vectors, the paper's slow comparison
 
-Axes: E fused experts (where there are any), L the compressed (smaller) side, R rank.
+An entry of a random P depends on (seed, parameter name, refresh) and its own global index alone, so a
+shard draws its slice without the rest, and no such P is ever saved.
+
+Axes: E fused experts (where there are any), K the kept (longer) side, L the compressed (smaller)
+side, R rank, Q blocks of four random words.
 """
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
-from core.optim.philox import philox, stream_key
+from core.optim.philox import Key, philox, stream_key
+
+Projection = Literal["gaussian", "rademacher", "svd"]
 
 MATRIX_AXES = 2
 EXPERT_AXES = 3
+_WORD_BITS = 32
 _TABLE_BITS = 16
+_CACHED_BLOCKS = 1 << 15  # of Philox at once on a CPU, whose cache then holds all ten rounds
 
 
 class Projector(Protocol):
-    """Gives P of one parameter; the tests put the recorded recipe in its place."""
+    """Gives a random P of one parameter; the tests put the recorded recipe in its place."""
 
     def __call__(
         self,
@@ -57,25 +68,83 @@ def gaussian_projection(
     Returns float32 (L, R), or (E, L, R) for a three-dimensional shape, with entries N(0, 1/R).
     A slice has the bits that the whole has there.
     """
+    table = _quantiles(device) * _float32(1.0 / math.sqrt(rank))
+
+    def normals(lanes: Tensor) -> Tensor:
+        return table.index_select(0, lanes.flatten()).view(lanes.shape)
+
+    key = stream_key("projection", seed, name)
+    return _drawn(normals, _TABLE_BITS, key, shape, rank, refresh, device, side, experts)
+
+
+def rademacher_projection(
+    name: str,
+    shape: Sequence[int],
+    rank: int,
+    refresh: int,
+    *,
+    seed: int,
+    device: torch.device,
+    side: tuple[int, int] | None = None,
+    experts: tuple[int, int] | None = None,
+) -> Tensor:
+    """As `gaussian_projection`, with entries +1/sqrt(R) and -1/sqrt(R), equally likely."""
+    unit = _float32(1.0 / math.sqrt(rank))
+
+    def signs(bits: Tensor) -> Tensor:
+        return bits.to(torch.float32).mul_(-2.0 * unit).add_(unit)
+
+    key = stream_key("rademacher", seed, name)
+    return _drawn(signs, 1, key, shape, rank, refresh, device, side, experts)
+
+
+def svd_projection(grad_KL: Tensor, rank: int) -> Tensor:
+    """Give the gradient's `rank` leading singular vectors on the compressed side: P'P = I.
+
+    grad_KL: (K, L) or (E, K, L), at least float32, K >= L. Returns (L, R) or (E, L, R) in its dtype.
+    A singular vector has no sign of its own: here its largest entry is positive.
+    """
+    right_LR = torch.linalg.svd(grad_KL, full_matrices=False).Vh[..., :rank, :].mT
+    largest = right_LR.abs().argmax(dim=-2, keepdim=True)
+    return right_LR * right_LR.gather(-2, largest).sign()
+
+
+RANDOM: dict[Projection, Projector] = {
+    "gaussian": gaussian_projection,
+    "rademacher": rademacher_projection,
+}
+"""The projections that need no gradient."""
+
+
+def _drawn(  # noqa: PLR0913, PLR0917 - what an entry depends on
+    read: Callable[[Tensor], Tensor],  # makes float32 entries of int32 fields of `bits` bits
+    bits: int,
+    key: Key,
+    shape: Sequence[int],
+    rank: int,
+    refresh: int,
+    device: torch.device,
+    side: tuple[int, int] | None,
+    experts: tuple[int, int] | None,
+) -> Tensor:
+    """Draw the fields of each row from blocks of its own, and let `read` make entries of them."""
     start, stop = side or (0, min(shape[-2:]))
     first, last = experts or (0, shape[0] if len(shape) == EXPERT_AXES else 1)
-
-    def count(start: int, stop: int) -> Tensor:
-        return torch.arange(start, stop, dtype=torch.int64, device=device)
-
-    index_L, index_Q, index_E = count(start, stop), count(0, -(-rank // 4)), count(first, last)
-    counter = (index_L[:, None], index_Q, index_E[:, None, None], count(refresh, refresh + 1))
-    words_ELQ4 = philox(counter, stream_key("projection", seed, name))
-    words_ELR = words_ELQ4.flatten(-2)[..., :rank]
-    proj_ELR = _normals(words_ELR).mul_(_float32(1.0 / math.sqrt(rank)))
+    count = functools.partial(torch.arange, dtype=torch.int64, device=device)
+    index_Q, index_E = count(-(-rank * bits // (4 * _WORD_BITS))), count(first, last)
+    shifts = torch.arange(0, _WORD_BITS, bits, dtype=torch.int32, device=device)
+    proj_ELR = torch.empty(last - first, stop - start, rank, dtype=torch.float32, device=device)
+    rows = max(1, _CACHED_BLOCKS // (len(index_Q) * max(1, len(index_E))))
+    if device.type != "cpu":
+        rows = max(1, stop - start)
+    for part_ELR, index_L in zip(
+        proj_ELR.split(rows, dim=1), count(start, stop).split(rows), strict=True
+    ):
+        counter = (index_L[:, None], index_Q, index_E[:, None, None], count(refresh, refresh + 1))
+        words_ELQ4 = philox(counter, key).to(torch.int32)
+        fields = (words_ELQ4[..., None] >> shifts).bitwise_and_((1 << bits) - 1)
+        part_ELR.copy_(read(fields.flatten(-3)[..., :rank]))
     return proj_ELR if len(shape) == EXPERT_AXES else proj_ELR[0]
-
-
-def _normals(words: Tensor) -> Tensor:
-    """Turn each 32-bit word into a standard normal, float32."""
-    table = _quantiles(words.device)
-    low = table[words & ((1 << _TABLE_BITS) - 1)]
-    return low.add_(table[words >> _TABLE_BITS]).mul_(_float32(math.sqrt(0.5)))
 
 
 @functools.lru_cache(maxsize=16)

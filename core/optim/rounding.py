@@ -11,7 +11,7 @@ import functools
 import torch
 from torch import Tensor
 
-from core.optim.adamw import Rounder
+from core.optim.descent import Rounder
 from core.optim.int8 import Int8Weight
 from core.optim.noise import rounding_noise
 
@@ -25,7 +25,7 @@ def rounder_for(param: Tensor, *, name: str, seed: int, step: int) -> Rounder | 
     return None
 
 
-def round_to_bfloat16(value: Tensor, offset: int = 0, *, name: str, seed: int, step: int) -> Tensor:
+def round_to_bfloat16(value: Tensor, *, name: str, seed: int, step: int, offset: int = 0) -> Tensor:
     """Round float32 `value` of any shape to bfloat16, up or down by chance, on average exact.
 
     step:   the optimizer step, so that each step rounds with fresh bits
@@ -40,7 +40,7 @@ def round_to_bfloat16(value: Tensor, offset: int = 0, *, name: str, seed: int, s
 
 
 def round_to_int8(
-    value: Tensor, offset: int = 0, *, like: Int8Weight, name: str, seed: int, step: int
+    value: Tensor, *, like: Int8Weight, name: str, seed: int, step: int, offset: int = 0
 ) -> Int8Weight:
     """Round `value` to codes by chance, on average exact, in groups as `like` has them.
 

@@ -7,7 +7,7 @@ shape is checked, and the bits stay.
 """
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,23 +25,40 @@ def is_low_rank(param: Tensor, rank: int | None) -> bool:
     return rank is not None and param.ndim in (MATRIX_AXES, EXPERT_AXES)
 
 
-def fresh_state(param: Tensor, rank: int | None) -> ParameterState:
-    """Make the state before the first step: moments of zero and no remembered norm.
+def adamw_state(param: Tensor) -> ParameterState:
+    """Make AdamW's state before the first step: two moments of zero, float32 or wider."""
+    zeros = zeros_beside(param)
+    return {"step": 0, "exp_avg": zeros(param.shape), "exp_avg_sq": zeros(param.shape)}
 
-    With a rank, the moments are (K, R) or (E, K, R): longer side by min(rank, smaller side).
+
+def apollo_state(param: Tensor, rank: int, *, keeps_projection: bool) -> ParameterState:
+    """Make APOLLO's state before the first step: moments of zero and no remembered norm.
+
+    The moments are (K, R) or (E, K, R): longer side by min(rank, smaller side). A projection that
+    comes from a gradient cannot be drawn again, so it is kept: (L, R) or (E, L, R), zero for none.
     """
-    dtype = torch.promote_types(param.dtype, torch.float32)
-    zeros = functools.partial(torch.zeros, dtype=dtype, device=param.device)
-    if rank is None or not is_low_rank(param, rank):
-        return {"step": 0, "exp_avg": zeros(param.shape), "exp_avg_sq": zeros(param.shape)}
+    zeros = zeros_beside(param)
     *experts, rows, columns = param.shape
-    small = (*experts, max(rows, columns), min(rank, rows, columns))
-    return {
+    rank = min(rank, rows, columns)
+    state = {
         "step": 0,
-        "exp_avg": zeros(small),
-        "exp_avg_sq": zeros(small),
+        "exp_avg": zeros((*experts, max(rows, columns), rank)),
+        "exp_avg_sq": zeros((*experts, max(rows, columns), rank)),
         "last_norm": zeros((*experts, 1, 1)),
     }
+    if keeps_projection:
+        state["projection"] = zeros((*experts, min(rows, columns), rank))
+    return state
+
+
+def state_dtype(param: Tensor) -> torch.dtype:
+    """Give the precision of state and arithmetic: float32, or the weight's own if it is wider."""
+    return torch.promote_types(param.dtype, torch.float32)
+
+
+def zeros_beside(param: Tensor) -> Callable[..., Tensor]:
+    """Give a maker of zeros of the state's precision, on the parameter's device."""
+    return functools.partial(torch.zeros, dtype=state_dtype(param), device=param.device)
 
 
 def match_groups(

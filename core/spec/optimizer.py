@@ -2,6 +2,8 @@
 
 APOLLO and APOLLO-Mini: Zhu et al., arXiv 2412.05270. The moments live in a random space of ``rank``
 dimensions and only scale the raw gradient, so the state is O(rank) a row instead of O(width).
+SCALE: Glentis et al., arXiv 2506.16659. Columns of the gradient are brought to one length; only the
+output head has a moment.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -26,6 +28,11 @@ class LowRankSpec(Spec):
     base_learning_rate: ClassVar[float] = 5e-5
     fusible: ClassVar[bool] = True  # steps one weight at a time, and needs no other for it
 
+    projection: Literal["gaussian", "rademacher", "svd"] = Field(
+        "gaussian",
+        description="The random space: of normals, of signs (cheaper to draw), or the gradient's own"
+        " singular vectors (slow, and kept in the state).",
+    )
     update_proj_gap: Gap = Field(200, description="Steps between two projections.")
     beta1: Beta1 = 0.9
     beta2: Beta2 = 0.999
@@ -49,6 +56,22 @@ class ApolloMiniSpec(LowRankSpec):
 
     kind: Literal["apollo_mini"] = "apollo_mini"
     scale: Scale = Field(128.0, description="The update is multiplied by its square root.")
+
+
+class ScaleSpec(Spec):
+    """SCALE: normalised gradients without any state, but for the output head's momentum."""
+
+    base_learning_rate: ClassVar[float] = 1e-5
+    fusible: ClassVar[bool] = True
+
+    kind: Literal["scale"] = "scale"
+    momentum: float = Field(
+        0.9, ge=0.0, lt=1.0, description="Decay of the head's mean gradient; tied heads too."
+    )
+    beta1: Beta1 = Field(0.9, description="As in adamw, which norms and biases take.")
+    beta2: Beta2 = Field(0.999, description="As in adamw, which norms and biases take.")
+    eps: Epsilon = Field(1e-8, description="As in adamw, which norms and biases take.")
+    weight_decay: WeightDecay = 0.0
 
 
 class AdamWSpec(Spec):
@@ -78,5 +101,5 @@ class SgdSpec(Spec):
 
 
 OptimizerSpec = Annotated[
-    ApolloSpec | ApolloMiniSpec | AdamWSpec | SgdSpec, Field(discriminator="kind")
+    ApolloSpec | ApolloMiniSpec | ScaleSpec | AdamWSpec | SgdSpec, Field(discriminator="kind")
 ]

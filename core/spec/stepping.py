@@ -30,7 +30,7 @@ def check_precision(trainer: TrainerSpec) -> None:
     if precision != "float32" and not trainer.optimizer.fusible:
         problem = (
             f"{precision} weights lose small updates with optimizer.kind {kind}, which rounds to nearest; "
-            "choose apollo_mini or apollo, or precision: float32"
+            "choose apollo_mini, apollo or scale, or precision: float32"
         )
         raise SpecError([Problem("trainer.precision", problem, "invalid_value")])
 
@@ -39,7 +39,7 @@ def _obstacle(trainer: TrainerSpec, tokens_per_step: int, tokens_per_pass: int) 
     if not trainer.optimizer.fusible:
         return (
             f"fused cannot be done by optimizer.kind {trainer.optimizer.kind}, which steps all weights at "
-            "once; choose apollo_mini or apollo, or step: two_phase"
+            "once; choose apollo_mini, apollo or scale, or step: two_phase"
         )
     if tokens_per_step > tokens_per_pass:
         return (

@@ -1,17 +1,25 @@
 """What an optimizer holds and needs, in bytes, for the memory plan: from shapes alone."""
 
-from typing import assert_never
+from typing import Any, assert_never
 
 import torch
 from torch import nn
 
-from core.optim import parameter_groups
-from core.optim.state import fresh_state
-from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, OptimizerSpec, SgdSpec
+from core.optim.parts import part_elements
+from core.spec.optimizer import (
+    AdamWSpec,
+    ApolloMiniSpec,
+    ApolloSpec,
+    OptimizerSpec,
+    ScaleSpec,
+    SgdSpec,
+)
 from core.streambp.plan import StepCost
+from core.train.optimizer import named_optimizer
 
-_UPDATE = 1  # a copy of the largest weight, in float32
-_ROUNDED = 8  # the same, and what rounding a narrow weight at random takes besides
+_ROUNDING_COPIES = 8  # of a part: the wide weight, random words, and what is made of them
+_SVD_COPIES = 4  # the gradient, both sides' vectors, and what LAPACK works in
+_SINGLE = torch.float32.itemsize
 
 
 def step_cost(model: nn.Module, chosen: OptimizerSpec, *, foreach: bool) -> StepCost:
@@ -27,26 +35,36 @@ def step_cost(model: nn.Module, chosen: OptimizerSpec, *, foreach: bool) -> Step
             return StepCost(2 * held, at_once)  # two moments, and a root of the second
         case SgdSpec():
             return StepCost(held if chosen.momentum else 0, at_once if chosen.weight_decay else 0)
-        case ApolloSpec():
-            return _apollo(model, chosen, chosen.rank)
-        case ApolloMiniSpec():
-            return _apollo(model, chosen, 1)
+        case ApolloSpec() | ApolloMiniSpec() | ScaleSpec():
+            return _named(model, chosen, "cuda" if foreach else "cpu")
         case unknown:
             assert_never(unknown)
 
 
-def _apollo(model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec, rank: int) -> StepCost:
-    groups = parameter_groups(model, embeddings=chosen.embeddings)
-    states = [
-        fresh_state(parameter, group.get("rank", rank))
-        for group in groups
-        for _, parameter in group["params"]
+def _named(
+    model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec, device_type: str
+) -> StepCost:
+    optimizer = named_optimizer(chosen, model, rate=0.0, seed=0)
+    pairs = [
+        (parameter, optimizer.fresh_state(parameter, group))
+        for group in optimizer.param_groups
+        for parameter in group["params"]
     ]
-    tensors = [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
-    largest = max(model.parameters(), key=lambda p: p.numel())
-    copies = _UPDATE if largest.element_size() >= torch.float32.itemsize else _ROUNDED
-    return StepCost(
-        sum(x.numel() * x.element_size() for x in tensors),
-        copies * largest.numel() * torch.float32.itemsize,
-        copies,
-    )
+    held = sum(x.numel() * x.element_size() for _, state in pairs for x in _tensors(state))
+    largest = max(parameter.numel() for parameter, _ in pairs)
+    narrow = any(parameter.element_size() < _SINGLE for parameter, _ in pairs)
+    # A projected gradient, and what rounding takes.
+    low = (x.numel() for p, state in pairs for x in _tensors(state) if x.shape != p.shape)
+    inner = max(low, default=0) * _SINGLE
+    if narrow:
+        inner += _ROUNDING_COPIES * min(largest, part_elements(device_type)) * _SINGLE
+    if not isinstance(chosen, ScaleSpec) and chosen.projection == "svd":
+        inner += _SVD_COPIES * largest * _SINGLE
+    # AdamW's m / sqrt(v); SCALE has none, but for vectors.
+    full = not isinstance(chosen, ScaleSpec) and chosen.embeddings == "adamw"
+    outer = inner + (largest * _SINGLE if full else 0)
+    return StepCost(held, outer + (largest * _SINGLE if narrow else 0), outer, inner)
+
+
+def _tensors(state: dict[str, Any]) -> list[torch.Tensor]:
+    return [x for x in state.values() if isinstance(x, torch.Tensor)]

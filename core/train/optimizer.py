@@ -5,9 +5,20 @@ from typing import Any, assert_never
 import torch
 from torch import nn
 
-from core.optim import APOLLO, APOLLO_MINI, Apollo, constant, cosine, linear, parameter_groups
+from core.optim import (
+    APOLLO,
+    APOLLO_MINI,
+    Apollo,
+    NamedOptimizer,
+    Scale,
+    constant,
+    cosine,
+    linear,
+    parameter_groups,
+    scale_groups,
+)
 from core.spec.job import JobSpec
-from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, SgdSpec
+from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, ScaleSpec, SgdSpec
 from core.spec.schedule import ConstantSpec, CosineSpec, LinearSpec
 
 
@@ -15,10 +26,8 @@ def build_optimizer(spec: JobSpec, model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer that the spec names, over the trainable parameters of ``model``."""
     rate = peak_learning_rate(spec)
     match spec.trainer.optimizer:
-        case ApolloSpec() as chosen:
-            return _apollo(spec, model, chosen, {**APOLLO, "rank": chosen.rank})
-        case ApolloMiniSpec() as chosen:
-            return _apollo(spec, model, chosen, dict(APOLLO_MINI))
+        case ApolloSpec() | ApolloMiniSpec() | ScaleSpec() as chosen:
+            return named_optimizer(chosen, model, rate=rate, seed=spec.seed)
         case AdamWSpec() as chosen:
             return torch.optim.AdamW(
                 _trainable(model),
@@ -36,6 +45,32 @@ def build_optimizer(spec: JobSpec, model: nn.Module) -> torch.optim.Optimizer:
             )
         case unknown:
             assert_never(unknown)
+
+
+def named_optimizer(
+    chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec, model: nn.Module, *, rate: float, seed: int
+) -> NamedOptimizer:
+    """One of our own optimizers; on a model without bytes it tells its state's shapes."""
+    options: dict[str, Any] = {
+        "lr": rate,
+        "betas": (chosen.beta1, chosen.beta2),
+        "eps": chosen.eps,
+        "weight_decay": chosen.weight_decay,
+        "seed": seed,
+    }
+    match chosen:
+        case ApolloSpec():
+            options |= APOLLO | {"rank": chosen.rank}
+        case ApolloMiniSpec():
+            options |= APOLLO_MINI
+        case ScaleSpec():
+            return Scale(scale_groups(model, momentum=chosen.momentum), **options)
+        case unknown:
+            assert_never(unknown)
+    options["scale"] = chosen.scale
+    options["projection"] = chosen.projection
+    options["update_proj_gap"] = chosen.update_proj_gap
+    return Apollo(parameter_groups(model, embeddings=chosen.embeddings), **options)
 
 
 def peak_learning_rate(spec: JobSpec) -> float:
@@ -59,22 +94,6 @@ def learning_rate(spec: JobSpec, step: int, total_steps: int) -> float:
         case unknown:
             assert_never(unknown)
     return peak_learning_rate(spec) * factor
-
-
-def _apollo(
-    spec: JobSpec, model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec, kind: dict[str, Any]
-) -> Apollo:
-    options: dict[str, Any] = {
-        **kind,
-        "scale": chosen.scale,
-        "update_proj_gap": chosen.update_proj_gap,
-        "betas": (chosen.beta1, chosen.beta2),
-        "eps": chosen.eps,
-        "weight_decay": chosen.weight_decay,
-        "seed": spec.seed,
-    }
-    groups = parameter_groups(model, embeddings=chosen.embeddings)
-    return Apollo(groups, lr=peak_learning_rate(spec), **options)
 
 
 def _trainable(model: nn.Module) -> list[nn.Parameter]:

@@ -28,8 +28,6 @@ from core.streambp.straight import is_plain
 class LayerCost:
     """One decoder layer, in bytes; widths of keys and values in elements per token.
 
-    `largest` is the number of elements of its largest parameter.
-
     `walk` is the most that one chunk needs, forward and backward, with the gradient of one parameter
     at a time. `score_heads` is 0 where a kernel attends, else how many heads' scores are spelled
     out. `window` limits what a chunk sees. `whole` is True where the layer cannot be streamed,
@@ -38,7 +36,6 @@ class LayerCost:
 
     walk: int
     parameters: int
-    largest: int
     key_width: int
     value_width: int
     attention_width: int
@@ -208,7 +205,6 @@ class _Probe:
         return LayerCost(
             walk=live.peak,
             parameters=sum(map(_bytes, parameters)),
-            largest=max((p.numel() for p in parameters), default=0),
             key_width=seen.key_width,
             value_width=seen.value_width,
             attention_width=seen.attention_width,

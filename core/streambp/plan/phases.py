@@ -34,7 +34,7 @@ def head_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
     weight = model.vocabulary * model.width
     if wish.fused and not model.tied:
         # It is stepped after the last tile, when what came in is gone.
-        tile = max(tile, wish.step.copies * weight * _SINGLE - states * item)
+        tile = max(tile, wish.step.outer - states * item)
     buffered = wish.fused or not _straight(model, wish)
     return Phase(
         "head",
@@ -72,7 +72,8 @@ def step_phase(model: Footprint, wish: Wish) -> Phase:
     """The optimizer's step, after the sequence is gone."""
     _, wide = _sizes(model)
     weights, gradients, optimizer = _standing(model, wish, live=model.largest_parameter * wide)
-    return Phase("step", weights, gradients, optimizer + wish.step.scratch)
+    scratch = wish.step.outer if wish.fused else wish.step.scratch
+    return Phase("step", weights, gradients, optimizer + scratch)
 
 
 def _standing(model: Footprint, wish: Wish, live: int) -> tuple[int, int, int]:
@@ -123,8 +124,7 @@ def _chunk(model: Footprint, layer: LayerCost, tokens: int, wish: Wish) -> int:
     keys = length if layer.whole else min(length + _seen(model, layer, tokens), tokens)
     # Scores, their softmax in float32, its cast, and a gradient.
     scores = layer.score_heads * length * keys * (2 * item + 2 * _SINGLE)
-    stepping = wish.step.copies * layer.largest * _SINGLE if wish.fused else 0
-    return max(wish.rows * (graph + scores) + sums, stepping)
+    return max(wish.rows * (graph + scores) + sums, wish.step.inner if wish.fused else 0)
 
 
 def _seen(model: Footprint, layer: LayerCost, tokens: int) -> int:

@@ -16,12 +16,14 @@ HEAP = 4 * 2**20
 class StepCost:
     """What the optimizer holds between steps, and what it needs besides while it steps: bytes.
 
-    `copies` is how many float32 copies of one weight it makes to step it, where it can do that alone.
+    In a fused step it has one float32 gradient at a time: `outer` is what it needs besides for the
+    embedding's or the head's, `inner` for one of a layer's weights.
     """
 
     state: int = 0
     scratch: int = 0
-    copies: int = 0
+    outer: int = 0
+    inner: int = 0
 
 
 @dataclass(frozen=True, slots=True)

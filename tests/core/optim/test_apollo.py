@@ -72,6 +72,20 @@ def test_an_update_grows_by_the_limit_at_most():
 
 
 @pytest.mark.parametrize("options", [{"rank": 2}, APOLLO_MINI], ids=["apollo", "mini"])
+def test_the_scale_multiplies_each_update_also_where_the_limiter_holds(options):
+    def path(scale):
+        param = param_with_grad(8, 6)
+        optimizer = Apollo([("w", param)], lr=1e-2, **options | {"scale": scale})
+        steps = []
+        for seed in range(4):
+            param.grad = (seed + 1.0) * param_with_grad(8, 6, seed=seed).grad
+            steps.append(moved(param, optimizer))
+        return torch.tensor(steps)
+
+    torch.testing.assert_close(path(4.0), 2.0 * path(1.0), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("options", [{"rank": 2}, APOLLO_MINI], ids=["apollo", "mini"])
 def test_each_fused_expert_steps_as_a_matrix_of_its_own_would(options):
     fused = param_with_grad(3, 7, 5)
     single = [nn.Parameter(matrix.detach().clone()) for matrix in fused]

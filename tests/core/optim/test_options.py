@@ -13,6 +13,7 @@ WRONG = {
     "rank": [0, -1, 1.5, True, "8"],
     "scale": [0.0, -1.0, math.nan, None],
     "scaling": ["row", None],
+    "projection": ["sketch", None, 3],
     "update_proj_gap": [0, -200, 2.5, math.inf],
     "betas": [(0.9,), (0.9, 1.0), (-0.1, 0.9), (0.9, math.nan), 0.9, (0.9, 0.9, 0.9)],
     "eps": [0.0, -1e-8, math.nan],

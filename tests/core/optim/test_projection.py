@@ -4,14 +4,18 @@ import pytest
 import torch
 
 from core.optim.philox import philox, stream_key
-from core.optim.projection import gaussian_projection
+from core.optim.projection import gaussian_projection, rademacher_projection
 
 CPU = torch.device("cpu")
 ONES = 0xFFFFFFFF
 
 
-def draw(name="layer.weight", shape=(64, 48), rank=8, refresh=0, seed=0, **part):
-    return gaussian_projection(name, shape, rank, refresh, seed=seed, device=CPU, **part)
+RANDOM = {"gaussian": gaussian_projection, "rademacher": rademacher_projection}
+BOTH = pytest.mark.parametrize("kind", RANDOM)
+
+
+def draw(name="layer.weight", shape=(64, 48), rank=8, refresh=0, seed=0, kind="gaussian", **part):
+    return RANDOM[kind](name, shape, rank, refresh, seed=seed, device=CPU, **part)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +43,8 @@ def test_a_stream_key_depends_on_purpose_seed_and_name():
 
 def test_golden_values_hold():
     assert draw()[:2, :4].tolist() == [
-        [0.2507573962211609, 0.5225133299827576, 0.49899646639823914, -0.2658958435058594],
-        [-0.18763093650341034, -0.07351741939783096, -0.08263790607452393, 0.11296848207712173],
+        [0.2383262664079666, 0.11629822105169296, 0.2807212769985199, 0.4582241475582123],
+        [-0.7131569385528564, 0.447806715965271, 0.07355757802724838, -0.17752690613269806],
     ]
 
 
@@ -56,23 +60,64 @@ def test_entries_are_independent_normals_of_variance_one_over_the_rank():
     assert abs((proj[1:] * proj[:-1]).mean()) < 4 / count**0.5
 
 
-@pytest.mark.parametrize("rank", [1, 3, 8])
+def test_signs_are_independent_and_equally_likely():
+    proj = draw(kind="rademacher", shape=(4096, 2048), rank=128) * 128**0.5
+    assert proj.unique().tolist() == pytest.approx([-1.0, 1.0])
+    assert abs(proj.mean()) < 4 / proj.numel() ** 0.5
+    gram = proj.T @ proj / len(proj)
+    assert (gram - torch.eye(128)).abs().max() < 6 / len(proj) ** 0.5
+    assert abs((proj[1:] * proj[:-1]).mean()) < 4 / proj.numel() ** 0.5
+
+
+@BOTH
+def test_on_average_p_times_its_transpose_is_the_identity(kind):
+    refreshes, rank = 400, 16
+    mean = sum(p @ p.T for p in (draw(rank=rank, refresh=i, kind=kind) for i in range(refreshes)))
+    error = mean / refreshes - torch.eye(48)
+    assert error.abs().max() < 6 * (2 / (refreshes * rank)) ** 0.5
+
+
+@BOTH
+def test_norms_are_kept_on_average_and_spread_as_two_over_the_rank(kind):
+    rank = 32
+    rows = torch.randn(64, 48, generator=torch.Generator().manual_seed(0))
+    rows /= rows.norm(dim=1, keepdim=True)
+    squares = torch.stack(
+        [(rows @ draw(rank=rank, refresh=i, kind=kind)).square().sum(dim=1) for i in range(300)]
+    )
+    assert (squares.mean(dim=0) - 1).abs().max() < 6 * (2 / rank / 300) ** 0.5
+    assert squares.var() < 1.1 * 2 / rank
+
+
+@BOTH
+@pytest.mark.parametrize("rank", [1, 3, 8, 200])
 @pytest.mark.parametrize("bounds", [(0, 48), (0, 13), (13, 31), (31, 48), (5, 5)], ids=str)
-def test_a_slice_has_the_bits_of_the_whole(rank, bounds):
-    part = draw(rank=rank, side=bounds)
-    assert torch.equal(part, draw(rank=rank)[slice(*bounds)])
+def test_a_slice_has_the_bits_of_the_whole(kind, rank, bounds):
+    part = draw(rank=rank, side=bounds, kind=kind)
+    assert torch.equal(part, draw(rank=rank, kind=kind)[slice(*bounds)])
 
 
-def test_a_shard_of_experts_has_the_bits_of_all():
+@BOTH
+def test_pieces_drawn_for_the_cache_are_one_draw(kind):
+    shape, rank = (4096, 3000), 96  # more blocks than are drawn at once
+    whole = draw(shape=shape, rank=rank, kind=kind)
+    parts = [draw(shape=shape, rank=rank, kind=kind, side=side) for side in ((0, 7), (7, 3000))]
+    assert torch.equal(torch.cat(parts), whole)
+
+
+@BOTH
+def test_a_shard_of_experts_has_the_bits_of_all(kind):
     shape = (5, 16, 24)
-    whole = draw(shape=shape)
+    whole = draw(shape=shape, kind=kind)
     assert whole.shape == (5, 16, 8)
-    assert torch.equal(draw(shape=shape, experts=(2, 4)), whole[2:4])
-    assert torch.equal(draw(shape=shape, experts=(2, 4), side=(3, 9)), whole[2:4, 3:9])
+    assert torch.equal(draw(shape=shape, kind=kind, experts=(2, 4)), whole[2:4])
+    part = draw(shape=shape, kind=kind, experts=(2, 4), side=(3, 9))
+    assert torch.equal(part, whole[2:4, 3:9])
 
 
-def test_experts_have_projections_of_their_own():
-    whole = draw(shape=(3, 16, 24))
+@BOTH
+def test_experts_have_projections_of_their_own(kind):
+    whole = draw(shape=(3, 16, 24), kind=kind)
     assert not torch.equal(whole[0], whole[1])
     assert not torch.equal(whole[1], whole[2])
 

@@ -7,9 +7,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.optim import APOLLO_MINI, Apollo, StateMismatchError
+from core.optim import APOLLO_MINI, Apollo, Scale, StateMismatchError
 
-BOTH = pytest.mark.parametrize("options", [{}, APOLLO_MINI], ids=["apollo", "mini"])
+KINDS = {
+    "apollo": (Apollo, {"rank": 2, "update_proj_gap": 3}),
+    "rademacher": (Apollo, {"rank": 2, "update_proj_gap": 3, "projection": "rademacher"}),
+    "svd": (Apollo, {"rank": 2, "update_proj_gap": 3, "projection": "svd"}),
+    "mini": (Apollo, {**APOLLO_MINI, "update_proj_gap": 3}),
+    "scale": (Scale, {"momentum": 0.9}),
+    "scale without momentum": (Scale, {}),
+}
+ALL = pytest.mark.parametrize("kind", KINDS)
 
 
 def through_a_file(state):
@@ -24,30 +32,46 @@ def assert_same_bits(left, right):
         assert torch.equal(one, other)
 
 
-@BOTH
-def test_two_runs_have_the_same_bits(tiny_model, apollo, train, options):
+def optimizer_of(kind, model):
+    made, options = KINDS[kind]
+    return made(model.named_parameters(), lr=1e-2, **options)
+
+
+def in_backward(model, optimizer):
+    """Let each parameter step as soon as its gradient is there."""
+    for param in model.parameters():
+        param.register_post_accumulate_grad_hook(optimizer.step_parameter)
+    optimizer.step = lambda: None
+
+
+@ALL
+def test_two_runs_have_the_same_bits(tiny_model, train, kind):
     models = [tiny_model() for _ in range(2)]
     for model in models:
-        train(model, apollo(model, **options), 0, 7)
+        train(model, optimizer_of(kind, model), 0, 7)
     assert_same_bits(*models)
 
 
-@BOTH
+@ALL
+@pytest.mark.parametrize("layerwise", [False, True], ids=["step", "in backward"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_run_stopped_and_resumed_has_the_bits_of_one_that_went_on(
-    tiny_model, apollo, train, options, dtype
+    tiny_model, train, kind, layerwise, dtype
 ):
-    whole = tiny_model(dtype=dtype)
-    train(whole, apollo(whole, **options), 0, 8)
+    def made(seed=0):
+        model = tiny_model(seed=seed, dtype=dtype)
+        optimizer = optimizer_of(kind, model)
+        if layerwise:
+            in_backward(model, optimizer)
+        return model, optimizer
 
-    first = tiny_model(dtype=dtype)
-    stopped = apollo(first, **options)
+    whole, optimizer = made()
+    train(whole, optimizer, 0, 8)
+    first, stopped = made()
     train(first, stopped, 0, 4)  # in the middle of a projection's life
     saved = through_a_file({"model": first.state_dict(), "optimizer": stopped.state_dict()})
-
-    second = tiny_model(seed=1, dtype=dtype)
+    second, resumed = made(seed=1)
     second.load_state_dict(saved["model"])
-    resumed = apollo(second)
     resumed.load_state_dict(saved["optimizer"])
     train(second, resumed, 4, 8)
     assert_same_bits(whole, second)
@@ -69,11 +93,12 @@ def test_a_state_dict_comes_back_bit_for_bit(tiny_model, apollo, train):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@ALL
 def test_state_is_float32_tensors_and_whole_numbers_under_any_weights(
-    tiny_model, apollo, train, dtype
+    tiny_model, train, kind, dtype
 ):
     model = tiny_model(dtype=dtype)
-    optimizer = apollo(model)
+    optimizer = optimizer_of(kind, model)
     train(model, optimizer, 0, 2)
     for state in optimizer.state.values():
         for value in state.values():

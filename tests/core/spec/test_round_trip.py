@@ -6,13 +6,16 @@ import pytest
 from pydantic import ValidationError
 
 from core.spec.job import JobSpec
-from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, SgdSpec
+from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, ScaleSpec, SgdSpec
 from core.spec.run import Manifest, ManifestFile, checkpoint_name
 from core.spec.schedule import ConstantSpec, CosineSpec, LinearSpec
 from core.spec.trainer import TrainerSpec
 
 
-@pytest.mark.parametrize("optimizer", [ApolloSpec(), ApolloMiniSpec(), AdamWSpec(), SgdSpec()])
+@pytest.mark.parametrize(
+    "optimizer",
+    [ApolloSpec(projection="rademacher"), ApolloMiniSpec(), ScaleSpec(), AdamWSpec(), SgdSpec()],
+)
 @pytest.mark.parametrize("schedule", [CosineSpec(), LinearSpec(), ConstantSpec()])
 def test_json_and_back_is_the_same_spec(optimizer, schedule):
     trainer = TrainerSpec(optimizer=optimizer, schedule=schedule, learning_rate=0.1 + 0.2)

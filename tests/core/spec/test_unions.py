@@ -3,7 +3,7 @@
 import pytest
 
 from core.spec.job import JobSpec
-from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, SgdSpec
+from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, ScaleSpec, SgdSpec
 from core.spec.schedule import ConstantSpec, CosineSpec, LinearSpec
 
 
@@ -12,6 +12,7 @@ from core.spec.schedule import ConstantSpec, CosineSpec, LinearSpec
     [
         ("optimizer", "apollo", ApolloSpec),
         ("optimizer", "apollo_mini", ApolloMiniSpec),
+        ("optimizer", "scale", ScaleSpec),
         ("optimizer", "adamw", AdamWSpec),
         ("optimizer", "sgd", SgdSpec),
         ("schedule", "cosine", CosineSpec),

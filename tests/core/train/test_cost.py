@@ -12,6 +12,8 @@ OPTIMIZERS = [
     {"kind": "apollo_mini"},
     {"kind": "apollo_mini", "embeddings": "apollo"},
     {"kind": "apollo", "rank": 4},
+    {"kind": "apollo", "rank": 4, "projection": "svd", "embeddings": "apollo"},
+    {"kind": "scale"},
     {"kind": "adamw"},
     {"kind": "sgd"},
     {"kind": "sgd", "momentum": 0.9},

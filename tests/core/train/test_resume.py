@@ -8,6 +8,8 @@ from core.spec.errors import ExitCode, RunFailure
 OPTIMIZERS = {
     "apollo_mini": {"kind": "apollo_mini", "update_proj_gap": 3},
     "apollo": {"kind": "apollo", "rank": 4, "update_proj_gap": 3},
+    "svd": {"kind": "apollo", "rank": 4, "update_proj_gap": 3, "projection": "svd"},
+    "scale": {"kind": "scale"},
     "adamw": {"kind": "adamw"},
 }
 STARTED, STEPS = 1, 5
