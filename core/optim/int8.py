@@ -153,5 +153,5 @@ def _refuse_writes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         written = argument.alias_info is not None and argument.alias_info.is_write
         leaves = tree_leaves(given.get(argument.name)) if written else []
         if any(isinstance(leaf, Int8Weight) for leaf in leaves):
-            remedy = "an int8 weight is changed by copy_ alone: train it with Apollo"
+            remedy = "an int8 weight is changed by copy_ alone: train it with Apollo or Scale"
             raise ParameterError("operation", str(func), remedy)

@@ -102,14 +102,16 @@ def load_exact_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def refuse_int8(params: Iterable[Tensor], optimizer: str) -> None:
-    """Raise OptionError where a parameter is int8; for optimizers other than `Apollo`.
+    """Raise OptionError where a parameter is int8; for optimizers other than `Apollo` and `Scale`.
 
     torch's AdamW and SGD change a weight by several operations in place. An int8 weight would have
-    to be rounded after each of them, to nearest, where an update far below one code vanishes; `Apollo`
-    computes the new value in float32 and rounds it once, by chance.
+    to be rounded after each of them, to nearest, where an update far below one code vanishes; ours
+    compute the new value in float32 and round it once, by chance.
     """
     if any(isinstance(param, Int8Weight) for param in params):
-        remedy = "int8 weights are trained with apollo or apollo_mini; or keep them in bfloat16"
+        remedy = (
+            "int8 weights are trained with apollo, apollo_mini or scale; or keep them in bfloat16"
+        )
         raise OptionError("optimizer", optimizer, remedy)
 
 

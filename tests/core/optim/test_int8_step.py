@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.optim import APOLLO_MINI, Apollo, Int8Weight, parts
+from core.optim import APOLLO_MINI, Apollo, Int8Weight, Scale, parts
 from core.streambp.peak import LiveBytes
 
 
@@ -28,6 +28,17 @@ def test_a_small_update_is_right_in_expectation():
     # A step's share of a code is p = lr / scale, about 0.02, and so its variance is scale * lr.
     sigma = (4.5e-4 / 1e-5 / draws / 1024) ** 0.5
     assert abs(mean - 1) < 5 * sigma
+
+
+def test_scale_trains_it_too():
+    value = torch.randn(16, 128, generator=torch.Generator().manual_seed(0)) * 0.02
+    weight = nn.Parameter(Int8Weight.quantised(value))
+    plain = nn.Parameter(weight.dequantised())
+    for param in (weight, plain):
+        param.grad = value.sign()
+        Scale([("w", param)], lr=0.01, momentum=None).step()
+    assert (weight - plain).abs().max() < weight.scales.max()
+    assert (weight - plain).mean().abs() < 0.05 * weight.scales.max()
 
 
 def test_to_nearest_it_vanishes():

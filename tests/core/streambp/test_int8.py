@@ -10,7 +10,7 @@ from torch import nn
 from core.optim.int8 import Int8Weight
 from core.optim.int8_model import quantise_model
 from core.streambp import attach, backward_linear, token_logps
-from core.streambp.straight import unwatched
+from core.streambp.ledger import unwatched
 
 FAMILIES = {
     "llama": {},
