@@ -3,7 +3,7 @@
 from typing import Any, assert_never
 
 import torch
-from torch import nn
+from transformers import PreTrainedModel
 
 from core.optim.parts import part_elements
 from core.spec.optimizer import (
@@ -17,12 +17,12 @@ from core.spec.optimizer import (
 from core.streambp.plan import StepCost
 from core.train.optimizer import named_optimizer
 
-_ROUNDING_COPIES = 8  # of a part: the wide weight, random words, and what is made of them
+_ROUNDING_COPIES = 6  # of a part: the wide weight, random words, and what is made of them
 _SVD_COPIES = 4  # the gradient, both sides' vectors, and what LAPACK works in
 _SINGLE = torch.float32.itemsize
 
 
-def step_cost(model: nn.Module, chosen: OptimizerSpec, *, foreach: bool) -> StepCost:
+def step_cost(model: PreTrainedModel, chosen: OptimizerSpec, *, foreach: bool) -> StepCost:
     """The cost of ``chosen`` on ``model``, which may lie on the meta device.
 
     ``foreach``: whether torch's own optimizers step all weights at once, as they do on a GPU.
@@ -42,7 +42,7 @@ def step_cost(model: nn.Module, chosen: OptimizerSpec, *, foreach: bool) -> Step
 
 
 def _named(
-    model: nn.Module, chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec, device_type: str
+    model: PreTrainedModel, chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec, device_type: str
 ) -> StepCost:
     optimizer = named_optimizer(chosen, model, rate=0.0, seed=0)
     pairs = [
@@ -51,19 +51,36 @@ def _named(
         for parameter in group["params"]
     ]
     held = sum(x.numel() * x.element_size() for _, state in pairs for x in _tensors(state))
+    tables = {id(getattr(x, "weight", None)) for x in (
+        model.get_input_embeddings(), model.get_output_embeddings()
+    )}  # fmt: skip
+    inside = [pair for pair in pairs if id(pair[0]) not in tables]
     largest = max(parameter.numel() for parameter, _ in pairs)
-    narrow = any(parameter.element_size() < _SINGLE for parameter, _ in pairs)
-    # A projected gradient, and what rounding takes.
-    low = (x.numel() for p, state in pairs for x in _tensors(state) if x.shape != p.shape)
-    inner = max(low, default=0) * _SINGLE
-    if narrow:
-        inner += _ROUNDING_COPIES * min(largest, part_elements(device_type)) * _SINGLE
-    if not isinstance(chosen, ScaleSpec) and chosen.projection == "svd":
-        inner += _SVD_COPIES * largest * _SINGLE
     # AdamW's m / sqrt(v); SCALE has none, but for vectors.
-    full = not isinstance(chosen, ScaleSpec) and chosen.embeddings == "adamw"
-    outer = inner + (largest * _SINGLE if full else 0)
+    root = (
+        0 if isinstance(chosen, ScaleSpec) or chosen.embeddings == "apollo" else largest * _SINGLE
+    )
+    narrow = any(parameter.element_size() < _SINGLE for parameter, _ in pairs)
+    outer, inner = (_alone(some, chosen, device_type) for some in (pairs, inside))
+    outer += root
     return StepCost(held, outer + (largest * _SINGLE if narrow else 0), outer, inner)
+
+
+def _alone(
+    pairs: list[tuple[torch.Tensor, dict[str, Any]]],
+    chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec,
+    device_type: str,
+) -> int:
+    """Count what the most needy of some weights takes while it is stepped, beside its gradient."""
+    largest = max((p.numel() for p, _ in pairs), default=0)
+    # A projected gradient is as large as a moment of it.
+    low = (x.numel() for p, state in pairs for x in _tensors(state) if x.shape != p.shape)
+    elements = max(low, default=0)
+    if any(p.element_size() < _SINGLE for p, _ in pairs):
+        elements += _ROUNDING_COPIES * min(largest, part_elements(device_type))
+    if not isinstance(chosen, ScaleSpec) and chosen.projection == "svd":
+        elements += _SVD_COPIES * largest
+    return elements * _SINGLE
 
 
 def _tensors(state: dict[str, Any]) -> list[torch.Tensor]:
