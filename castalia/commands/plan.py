@@ -51,7 +51,8 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
         typer.Option(help="As in a spec."),
     ] = "apollo_mini",
     precision: Annotated[
-        Literal["bfloat16", "float32"], typer.Option(help="Of weights and activations.")
+        Literal["bfloat16", "float32", "int8"],
+        typer.Option(help="In which weights are held; int8 ones compute in bfloat16."),
     ] = "bfloat16",
     embeddings: Annotated[
         Literal["adamw", "apollo"], typer.Option(help="As in a spec: of embeddings and head.")
@@ -77,20 +78,23 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
 
     if importlib.util.find_spec("torch") is None:
         raise TorchMissingError("torch is not installed here", "pip install 'castalia[train]'")
-    import torch
     from transformers.utils import logging
 
+    from core.optim import int8_bytes
     from core.streambp.errors import StreamError
     from core.streambp.plan import Wish, best_of, longest_context, memory_plan, meta_model
     from core.train.cost import step_cost
+    from core.train.weights import computing_dtype
 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    dtype, budget = getattr(torch, precision), int(device_gib * GIB)
+    dtype, budget = computing_dtype(precision, "cuda"), int(device_gib * GIB)
     config = _config(model)
     try:
         empty = meta_model(config, dtype)
-        cost = step_cost(empty, _optimizer(optimizer, embeddings), foreach=True)
-        wish = Wish(head_chunk_tokens, 1, keep, store, fused=fused, step=cost)
+        chosen_optimizer = _optimizer(optimizer, embeddings)
+        cost = step_cost(empty, chosen_optimizer, foreach=True, rounded=precision != "float32")
+        held = int8_bytes(empty) if precision == "int8" else None
+        wish = Wish(head_chunk_tokens, 1, keep, store, fused=fused, step=cost, held_weights=held)
         ladder = _ladder(config, dtype, chunk_tokens)
         longest = longest_context(ladder[-1], wish, budget)
         tokens = context or longest

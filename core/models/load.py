@@ -15,18 +15,12 @@ from transformers import (
 )
 
 from core.spec.errors import spec_failure
-from core.spec.trainer import Precision
-
-
-def dtype_of(precision: Precision) -> torch.dtype:
-    """The dtype in which weights of a ``precision`` are held."""
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
 
 
 def load_model(
-    source: str | Path, device: torch.device, precision: Precision = "float32"
+    source: str | Path, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> PreTrainedModel:
-    """The model in ``precision`` on ``device``, in training mode. ``source``: a folder or a hub id.
+    """The model in ``dtype`` on ``device``, in training mode. ``source``: a folder or a hub id.
 
     Raises RunFailure if there are no safetensors weights, not all of them, or no causal language model
     in it.
@@ -34,7 +28,7 @@ def load_model(
     try:
         answer: Any = AutoModelForCausalLM.from_pretrained(
             source,
-            dtype=dtype_of(precision),
+            dtype=dtype,
             use_safetensors=True,
             trust_remote_code=False,
             output_loading_info=True,

@@ -18,6 +18,7 @@ from core.optim.int8 import Int8Weight
 from core.optim.int8_model import (
     dequantised_tensors,
     exact_state,
+    int8_bytes,
     load_exact_state,
     quantise_model,
     refuse_int8,
@@ -54,6 +55,7 @@ __all__ = [
     "dequantised_tensors",
     "exact_state",
     "gaussian_projection",
+    "int8_bytes",
     "linear",
     "load_exact_state",
     "parameter_groups",

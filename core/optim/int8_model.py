@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from core.optim.errors import OptionError, ParameterError, StateMismatchError
 from core.optim.groups import parameter_kinds, require_all_used
 from core.optim.int8 import DTYPES, Int8Weight
-from core.optim.quantise import GROUP
+from core.optim.quantise import GROUP, scales_shape
 
 CODES, SCALES = ".codes", ".scales"
 """What is appended to a weight's name in an exact state."""
 
+_SCALE_BYTES = torch.float32.itemsize
 _Place = tuple[nn.Module, str]
 
 
@@ -99,6 +100,17 @@ def load_exact_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
             value.copy_(Int8Weight(codes, scales, value.group, value.dtype))
         else:
             value.copy_(state[name])
+
+
+def int8_bytes(model: nn.Module, group: int = GROUP) -> int:
+    """Count what the parameters take once `model`, which may lie on the meta device, is quantised."""
+    chosen, total = set(_chosen(model, None)), 0
+    for name, param in model.named_parameters():
+        if name in chosen:
+            total += param.numel() + scales_shape(param.shape, group).numel() * _SCALE_BYTES
+        else:
+            total += param.numel() * param.element_size()
+    return total
 
 
 def refuse_int8(params: Iterable[Tensor], optimizer: str) -> None:

@@ -14,7 +14,7 @@ from core.spec.schedule import CosineSpec, ScheduleSpec
 from core.spec.tree import Spec
 
 LONGEST_CONTEXT = 2**24
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "int8"]
 LARGEST_LEARNING_RATE = 10.0
 
 
@@ -96,7 +96,8 @@ class TrainerSpec(Spec):
     optimizer: OptimizerSpec = ApolloMiniSpec()
     precision: Precision = Field(
         "float32",
-        description="How weights are held: bfloat16 ones are updated by stochastic rounding.",
+        description="How weights are held. bfloat16 and int8 ones are updated by stochastic rounding; "
+        "int8 ones compute in bfloat16 on a GPU, in float32 elsewhere.",
     )
     step: Literal["auto", "fused", "two_phase"] = Field(
         "auto",

@@ -25,6 +25,7 @@ from core.spec.run import (
     ManifestFile,
     checkpoint_name,
 )
+from core.train.weights import saved_tensors
 
 STATE_FILE = "training_state.pt"
 PARTIAL = ".partial"
@@ -47,7 +48,7 @@ def save_checkpoint(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        model.save_pretrained(partial)
+        model.save_pretrained(partial, state_dict=saved_tensors(model, spec.trainer.precision))
         tokenizer.save_pretrained(partial)
         (partial / SPEC_FILE).write_text(spec.model_dump_json(indent=2) + "\n")
         # Given a path, torch would hide why a write failed.

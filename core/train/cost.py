@@ -22,10 +22,13 @@ _SVD_COPIES = 4  # the gradient, both sides' vectors, and what LAPACK works in
 _SINGLE = torch.float32.itemsize
 
 
-def step_cost(model: PreTrainedModel, chosen: OptimizerSpec, *, foreach: bool) -> StepCost:
+def step_cost(
+    model: PreTrainedModel, chosen: OptimizerSpec, *, foreach: bool, rounded: bool
+) -> StepCost:
     """The cost of ``chosen`` on ``model``, which may lie on the meta device.
 
     ``foreach``: whether torch's own optimizers step all weights at once, as they do on a GPU.
+    ``rounded``: whether weights are held in less than float32, and updates rounded by chance.
     """
     weights = [p for p in model.parameters() if p.requires_grad]
     held = sum(p.numel() * p.element_size() for p in weights)
@@ -36,14 +39,15 @@ def step_cost(model: PreTrainedModel, chosen: OptimizerSpec, *, foreach: bool) -
         case SgdSpec():
             return StepCost(held if chosen.momentum else 0, at_once if chosen.weight_decay else 0)
         case ApolloSpec() | ApolloMiniSpec() | ScaleSpec():
-            return _named(model, chosen, "cuda" if foreach else "cpu")
+            return _named(model, chosen, "cuda" if foreach else "cpu", rounded=rounded)
         case unknown:
             assert_never(unknown)
 
 
 def _named(
-    model: PreTrainedModel, chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec, device_type: str
-) -> StepCost:
+    model: PreTrainedModel, chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec, device_type: str,
+    *, rounded: bool,
+) -> StepCost:  # fmt: skip
     optimizer = named_optimizer(chosen, model, rate=0.0, seed=0)
     pairs = [
         (parameter, optimizer.fresh_state(parameter, group))
@@ -61,7 +65,8 @@ def _named(
         0 if isinstance(chosen, ScaleSpec) or chosen.embeddings == "apollo" else largest * _SINGLE
     )
     narrow = any(parameter.element_size() < _SINGLE for parameter, _ in pairs)
-    outer, inner = (_alone(some, chosen, device_type) for some in (pairs, inside))
+    part = part_elements(device_type) if rounded else 0
+    outer, inner = (_alone(some, chosen, part) for some in (pairs, inside))
     outer += root
     return StepCost(held, outer + (largest * _SINGLE if narrow else 0), outer, inner)
 
@@ -69,15 +74,16 @@ def _named(
 def _alone(
     pairs: list[tuple[torch.Tensor, dict[str, Any]]],
     chosen: ApolloSpec | ApolloMiniSpec | ScaleSpec,
-    device_type: str,
+    part: int,
 ) -> int:
-    """Count what the most needy of some weights takes while it is stepped, beside its gradient."""
+    """Count what the most needy of some weights takes while it is stepped, beside its gradient.
+
+    `part` is how many elements are rounded at once.
+    """
     largest = max((p.numel() for p, _ in pairs), default=0)
     # A projected gradient is as large as a moment of it.
     low = (x.numel() for p, state in pairs for x in _tensors(state) if x.shape != p.shape)
-    elements = max(low, default=0)
-    if any(p.element_size() < _SINGLE for p, _ in pairs):
-        elements += _ROUNDING_COPIES * min(largest, part_elements(device_type))
+    elements = max(low, default=0) + _ROUNDING_COPIES * min(largest, part)
     if not isinstance(chosen, ScaleSpec) and chosen.projection == "svd":
         elements += _SVD_COPIES * largest
     return elements * _SINGLE

@@ -6,6 +6,7 @@ from transformers import PreTrainedTokenizerBase
 
 from core.data.encoded import Encoded
 from core.data.order import Steps
+from core.optim import load_exact_state
 from core.spec.errors import ExitCode, JobError, RunFailure
 from core.spec.job import JobSpec
 from core.train.checkpoint import drop_old, load_state, save_checkpoint
@@ -14,6 +15,7 @@ from core.train.learner import Learner
 from core.train.meter import Meter
 from core.train.optimizer import learning_rate
 from core.train.stop import StopRequest
+from core.train.weights import state_of
 
 
 class Loop:
@@ -49,6 +51,8 @@ class Loop:
         """Go on from a whole checkpoint, whose weights the model has already."""
         state = load_state(checkpoint)
         self._learner.optimizer.load_state_dict(state["optimizer"])
+        if state["weights"]:
+            load_exact_state(self._learner.model, state["weights"])
         self._trained_tokens = state["trained_tokens"]
         self._metrics = state["metrics"]
         self.done = self._saved_at = state["step"]
@@ -111,6 +115,7 @@ class Loop:
                 "trained_tokens": self._trained_tokens,
                 "metrics": self._metrics,
                 "optimizer": self._learner.optimizer.state_dict(),
+                "weights": state_of(self._learner.model, self._spec.trainer.precision),
             },
         )
         self._saved_at = self.done

@@ -6,7 +6,7 @@ import torch
 
 from core.data.order import steps as ordered_steps
 from core.models.catalog import UnreadableModel
-from core.models.load import load_model, load_tokenizer
+from core.models.load import load_tokenizer
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import SPEC_FILE
@@ -19,6 +19,7 @@ from core.train.loop import Loop
 from core.train.optimizer import build_optimizer
 from core.train.stop import StopRequest
 from core.train.stream import as_begun, streamed, with_chunk_length
+from core.train.weights import load_weights
 
 
 def run_job(
@@ -43,8 +44,7 @@ def run_job(
         _tell(held_out, "validation_file", journal)
         validation = held_out.rows
     spec = with_chunk_length(spec, source, train.rows, device(), journal)
-    model = load_model(checkpoint or source, device(), spec.trainer.precision)
-    _tell_step(spec, journal)
+    model = load_weights(checkpoint or source, device(), spec.trainer.precision)
     numbers = spec.hyperparameters
     with streamed(model, spec.trainer.stream, directory, journal) as layers:
         loop = Loop(
@@ -66,6 +66,7 @@ def run_job(
         if checkpoint is not None:
             loop.resume(checkpoint)
         journal.started(loop.done, loop.total, len(train.rows), layers)
+        _tell_step(spec, journal)
         return loop.run(stop)
 
 

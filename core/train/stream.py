@@ -15,7 +15,8 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from core.data.encoded import Encoded
-from core.models.load import dtype_of, load_config
+from core.models.load import load_config
+from core.optim import int8_bytes
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import KEPT_FOLDER
@@ -35,6 +36,7 @@ from core.streambp.plan import (
 from core.train.cost import step_cost
 from core.train.journal import Journal
 from core.train.passes import largest_passes
+from core.train.weights import computing_dtype
 
 
 def as_begun(spec: JobSpec, begun: JobSpec) -> JobSpec:
@@ -107,14 +109,18 @@ def _best(
     free: int,
 ) -> Footprint:
     trainer, on_gpu = spec.trainer, device.type != "cpu"
-    dtype = dtype_of(trainer.precision)
+    dtype = computing_dtype(trainer.precision, device.type)
+    empty = meta_model(config, dtype)
     assert trainer.tokens_per_pass is not None
     wish = Wish(
         head_chunk_tokens=trainer.stream.head_chunk_tokens,
         keep=trainer.stream.keep,
         store=trainer.stream.store if on_gpu or trainer.stream.store == "disk" else "device",
         fused=trainer.step == "fused",
-        step=step_cost(meta_model(config, dtype), trainer.optimizer, foreach=on_gpu),
+        step=step_cost(
+            empty, trainer.optimizer, foreach=on_gpu, rounded=trainer.precision != "float32"
+        ),
+        held_weights=int8_bytes(empty) if trainer.precision == "int8" else None,
     )
     shapes = largest_passes(rows, spec.hyperparameters.batch_size, trainer.tokens_per_pass)
     ladder = chunk_ladder(config, dtype=dtype, busy=busy_tokens(device.type))

@@ -41,7 +41,7 @@ def head_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
         *_standing(model, wish, live=0),
         kept_states=_kept(model, tokens, wish),
         hidden=2 * states * item,  # what comes in and what goes back
-        head=tile + (weight * wide if buffered else 0),
+        head=tile + (weight * wide if buffered else 0) + _working(wish, weight * item),
     )
 
 
@@ -80,7 +80,13 @@ def _standing(model: Footprint, wish: Wish, live: int) -> tuple[int, int, int]:
     """Weights, gradients, optimizer; fused, only `live` bytes of streamed gradients exist at once."""
     item, wide = _sizes(model)
     whole = sum(layer.parameters for layer in model.layers if layer.whole) * wide // item
-    return model.weights, live + whole if wish.fused else model.weights, wish.step.state
+    weights = model.weights if wish.held_weights is None else wish.held_weights
+    return weights, live + whole if wish.fused else model.weights, wish.step.state
+
+
+def _working(wish: Wish, computing: int) -> int:
+    """Bytes of weights in the form in which they compute, beside the one in which they are held."""
+    return 0 if wish.held_weights is None else computing
 
 
 def _kept(model: Footprint, tokens: int, wish: Wish) -> int:
@@ -121,10 +127,11 @@ def _chunk(model: Footprint, layer: LayerCost, tokens: int, wish: Wish) -> int:
     length = tokens if layer.whole else min(model.chunk_tokens, tokens)
     graph = layer.walk * length // model.chunk_tokens
     sums = 0 if _straight(model, wish) else layer.parameters * wide // item
+    working = _working(wish, layer.parameters)
     keys = length if layer.whole else min(length + _seen(model, layer, tokens), tokens)
     # Scores, their softmax in float32, its cast, and a gradient.
     scores = layer.score_heads * length * keys * (2 * item + 2 * _SINGLE)
-    return max(wish.rows * (graph + scores) + sums, wish.step.inner if wish.fused else 0)
+    return max(wish.rows * (graph + scores) + sums + working, wish.step.inner if wish.fused else 0)
 
 
 def _seen(model: Footprint, layer: LayerCost, tokens: int) -> int:

@@ -31,7 +31,8 @@ class Wish:
     """How the model shall be trained.
 
     `fused`: a weight steps as soon as its gradient is known, in `backward_linear`. `linear`: the
-    objective is linear in the log-probabilities, and `backward_linear` is called.
+    objective is linear in the log-probabilities, and `backward_linear` is called. `held_weights`:
+    bytes of weights that are held in another form than they compute in (see `atwork`).
     """
 
     head_chunk_tokens: int = 256
@@ -41,6 +42,7 @@ class Wish:
     fused: bool = False
     linear: bool = True
     step: StepCost = StepCost()
+    held_weights: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ OPTIMIZERS = {
     "scale": {"kind": "scale"},
     "adamw": {"kind": "adamw"},
 }
-STARTED, STEPS = 1, 5
-"""Events up to the end of step 5: in the second epoch, and not where a projection is drawn anew."""
+STARTED, STEPS = 2, 5
+"""Events up to the first step, and up to the end of step 5: in the second epoch, and not where a
+projection is drawn anew."""
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
@@ -33,7 +34,7 @@ def test_weights_state_and_metrics_are_bit_equal(make_spec, train, bit_equal, op
 
 def test_a_wish_to_stop_before_the_first_step_leaves_nothing_to_resume(make_spec, train):
     run = train(make_spec(), stop_at=STARTED)
-    assert [event.kind for event in run.events] == ["started", "stopped"]
+    assert [event.kind for event in run.events] == ["started", "noted", "stopped"]
     assert not (run.directory / "checkpoints").exists()
 
 
@@ -64,5 +65,5 @@ def test_a_directory_with_another_spec_s_run_is_refused(make_spec, train):
 def test_the_state_holds_numbers_and_tensors_only(make_spec, train):
     folder = train(make_spec()).checkpoint
     state = torch.load(folder / "training_state.pt", weights_only=True)
-    assert state.keys() == {"step", "trained_tokens", "metrics", "optimizer"}
+    assert state.keys() == {"step", "trained_tokens", "metrics", "optimizer", "weights"}
     assert state["step"] == 8
