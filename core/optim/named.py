@@ -45,7 +45,7 @@ class NamedOptimizer(torch.optim.Optimizer, ABC):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of (name, parameter) pairs, also later, as when a layer is unfrozen."""
         check_options(param_group, self.defaults)
-        super().add_param_group(param_group)
+        super().add_param_group(dict(param_group))  # torch fills it; another optimizer may get it
         group = self.param_groups[-1]
         if "param_names" not in group:
             remedy = "pass (name, parameter) pairs: names seed what is random and find the state"

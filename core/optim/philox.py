@@ -40,8 +40,13 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: Key) -> Tensor:
         # A signed product wraps to the same 64 bits as the unsigned one. Only what is multiplied
         # next needs its upper half cleared; the words in between carry theirs along.
         product0, product1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0 = (product1 >> 32 ^ c1).bitwise_xor_(k0).bitwise_and_(_WORD)
-        c2 = (product0 >> 32 ^ c3).bitwise_xor_(k1).bitwise_and_(_WORD)
+        c0 = _xor(product1 >> 32, c1).bitwise_xor_(k0).bitwise_and_(_WORD)
+        c2 = _xor(product0 >> 32, c3).bitwise_xor_(k1).bitwise_and_(_WORD)
         c1, c3 = product1, product0
         k0, k1 = (k0 + _WEYL[0]) & _WORD, (k1 + _WEYL[1]) & _WORD
     return torch.stack(torch.broadcast_tensors(c0, c1, c2, c3), dim=-1).bitwise_and_(_WORD)
+
+
+def _xor(fresh: Tensor, other: Tensor) -> Tensor:
+    """In place where the shapes allow: they grow over the first rounds, as the counters mix."""
+    return fresh.bitwise_xor_(other) if fresh.shape == other.shape else fresh ^ other

@@ -70,8 +70,9 @@ def gaussian_projection(
     """
     table = _quantiles(device) * _float32(1.0 / math.sqrt(rank))
 
-    def normals(lanes: Tensor) -> Tensor:
-        return table.index_select(0, lanes.flatten()).view(lanes.shape)
+    def normals(words: Tensor) -> Tensor:
+        halves = words.view(torch.int16).to(torch.int32).bitwise_and_(0xFFFF)
+        return table.index_select(0, halves.flatten()).view(halves.shape)
 
     key = stream_key("projection", seed, name)
     return _drawn(normals, _TABLE_BITS, key, shape, rank, refresh, device, side, experts)
@@ -89,10 +90,11 @@ def rademacher_projection(
     experts: tuple[int, int] | None = None,
 ) -> Tensor:
     """As `gaussian_projection`, with entries +1/sqrt(R) and -1/sqrt(R), equally likely."""
-    unit = _float32(1.0 / math.sqrt(rank))
+    table_WB = _byte_signs(device) * _float32(1.0 / math.sqrt(rank))  # a row for each byte
 
-    def signs(bits: Tensor) -> Tensor:
-        return bits.to(torch.float32).mul_(-2.0 * unit).add_(unit)
+    def signs(words: Tensor) -> Tensor:
+        octets = words.view(torch.uint8).to(torch.int32)
+        return table_WB.index_select(0, octets.flatten()).view(*words.shape[:-1], 4 * _WORD_BITS)
 
     key = stream_key("rademacher", seed, name)
     return _drawn(signs, 1, key, shape, rank, refresh, device, side, experts)
@@ -117,8 +119,8 @@ RANDOM: dict[Projection, Projector] = {
 
 
 def _drawn(  # noqa: PLR0913, PLR0917 - what an entry depends on
-    read: Callable[[Tensor], Tensor],  # makes float32 entries of int32 fields of `bits` bits
-    bits: int,
+    read: Callable[[Tensor], Tensor],  # makes float32 entries of (..., 4) random words, int32
+    bits: int,  # that it takes for one
     key: Key,
     shape: Sequence[int],
     rank: int,
@@ -127,12 +129,11 @@ def _drawn(  # noqa: PLR0913, PLR0917 - what an entry depends on
     side: tuple[int, int] | None,
     experts: tuple[int, int] | None,
 ) -> Tensor:
-    """Draw the fields of each row from blocks of its own, and let `read` make entries of them."""
+    """Draw each row's words from blocks of its own, and let `read` make entries of them."""
     start, stop = side or (0, min(shape[-2:]))
     first, last = experts or (0, shape[0] if len(shape) == EXPERT_AXES else 1)
     count = functools.partial(torch.arange, dtype=torch.int64, device=device)
     index_Q, index_E = count(-(-rank * bits // (4 * _WORD_BITS))), count(first, last)
-    shifts = torch.arange(0, _WORD_BITS, bits, dtype=torch.int32, device=device)
     proj_ELR = torch.empty(last - first, stop - start, rank, dtype=torch.float32, device=device)
     rows = max(1, _CACHED_BLOCKS // (len(index_Q) * max(1, len(index_E))))
     if device.type != "cpu":
@@ -142,8 +143,7 @@ def _drawn(  # noqa: PLR0913, PLR0917 - what an entry depends on
     ):
         counter = (index_L[:, None], index_Q, index_E[:, None, None], count(refresh, refresh + 1))
         words_ELQ4 = philox(counter, key).to(torch.int32)
-        fields = (words_ELQ4[..., None] >> shifts).bitwise_and_((1 << bits) - 1)
-        part_ELR.copy_(read(fields.flatten(-3)[..., :rank]))
+        part_ELR.copy_(read(words_ELQ4).flatten(-2)[..., :rank])
     return proj_ELR if len(shape) == EXPERT_AXES else proj_ELR[0]
 
 
@@ -157,6 +157,13 @@ def _quantiles(device: torch.device) -> Tensor:
     lower = [value / spread for value in lower]
     symmetric = lower + [-value for value in reversed(lower)]
     return torch.tensor(symmetric, dtype=torch.float32).to(device)
+
+
+@functools.lru_cache(maxsize=16)
+def _byte_signs(device: torch.device) -> Tensor:
+    """Tabulate the eight signs that a byte's bits stand for, the lowest bit first."""
+    bits = torch.arange(256)[:, None] >> torch.arange(8) & 1
+    return (1.0 - 2.0 * bits).to(device)
 
 
 def _float32(value: float) -> float:

@@ -66,3 +66,9 @@ def test_parameters_without_names_or_with_one_name_twice_are_refused():
         Apollo([param for _, param in named()], lr=1e-3)
     with pytest.raises(ParameterError, match="name of its own"):
         Apollo(named() + named(), lr=1e-3)
+
+
+def test_groups_that_one_optimizer_took_can_be_given_to_another():
+    groups = [{"params": named()}]
+    Apollo(groups, lr=1e-3, rank=1)
+    assert Apollo(groups, lr=1e-2, rank=2).param_groups[0]["rank"] == 2
