@@ -91,7 +91,7 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
     config = _config(model)
     try:
         empty = meta_model(config, dtype)
-        chosen_optimizer = _optimizer(optimizer, embeddings)
+        chosen_optimizer = _optimizer(optimizer, embeddings, precision, fused=fused)
         cost = step_cost(empty, chosen_optimizer, foreach=True, rounded=precision != "float32")
         held = int8_bytes(empty) if precision == "int8" else None
         wish = Wish(head_chunk_tokens, 1, keep, store, fused=fused, step=cost, held_weights=held)
@@ -163,14 +163,24 @@ def _ladder(config: Any, dtype: Any, chunk_tokens: str) -> "list[Footprint]":
     return footprints(config, dtype=dtype, chunk_lengths=[int(chunk_tokens)])
 
 
-def _optimizer(kind: str, embeddings: str) -> Any:
-    """The optimizer's spec, from two of its words."""
+def _optimizer(kind: str, embeddings: str, precision: str, *, fused: bool) -> Any:
+    """The optimizer's spec, from words of a job's; NoPlanError where no job could have them."""
+    from core.spec.stepping import check_precision, chosen_step
     from core.spec.trainer import TrainerSpec
+    from core.spec.tree import SpecError
 
     words = {"kind": kind, "embeddings": embeddings}
     if kind not in {"apollo", "apollo_mini"}:
         del words["embeddings"]
-    return TrainerSpec.parse({"optimizer": words}).optimizer
+    step = "fused" if fused else "two_phase"
+    trainer = TrainerSpec.parse({"optimizer": words, "precision": precision, "step": step})
+    try:
+        check_precision(trainer)
+        chosen_step(trainer, tokens_per_step=1, tokens_per_pass=1)
+    except SpecError as error:
+        problem = error.problems[0]
+        raise NoPlanError(f"{problem.path} is refused", problem.message) from error
+    return trainer.optimizer
 
 
 def _budget(error: Any, device_gib: float) -> str:

@@ -12,7 +12,7 @@ from transformers import LlamaConfig
 @pytest.fixture
 def folder(tmp_path):
     LlamaConfig(
-        hidden_size=256, intermediate_size=512, num_hidden_layers=3, num_attention_heads=4,
+        hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
         num_key_value_heads=2, vocab_size=1000,
     ).save_pretrained(tmp_path / "m")  # fmt: skip
     return tmp_path / "m"
@@ -43,11 +43,28 @@ def test_a_file_does_as_well_as_its_folder(plan, folder):
 
 
 @pytest.mark.parametrize(
-    "better", [("--device-gib", 2), ("--store", "cpu"), ("--optimizer", "sgd", "--fused")]
+    "better", [("--device-gib", 2), ("--store", "cpu"), ("--optimizer", "apollo_mini", "--fused")]
 )
 def test_more_memory_or_less_to_hold_gives_a_longer_context(better, plan, folder):
-    least = ("--model", folder, "--device-gib", 1, "--optimizer", "adamw")
+    least = ("--model", folder, "--device-gib", 1, "--optimizer", "adamw", "--precision", "float32")
     assert longest(plan(*least, *better)) > longest(plan(*least))
+
+
+@pytest.mark.parametrize(
+    "words", [("--optimizer", "adamw", "--fused"), ("--optimizer", "sgd", "--precision", "int8")]
+)
+def test_what_a_job_would_be_refused_has_no_plan(words, plan, folder):
+    said = plan("--model", folder, "--device-gib", 1, *words)
+    assert said.code == 1
+    assert "choose apollo_mini" in said.err
+
+
+def test_int8_weights_take_a_quarter_of_float32(plan, folder):
+    rows = {}
+    for precision in ("float32", "int8"):
+        said = plan("--model", folder, "--device-gib", 1, "--precision", precision, "--fused")
+        rows[precision] = float(re.search(r"weights +│ +([0-9.]+)", said.out)[1])
+    assert rows["int8"] < 0.5 * rows["float32"] + 0.01
 
 
 def test_a_context_that_does_not_fit_says_so(plan, folder):
