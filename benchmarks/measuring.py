@@ -85,11 +85,11 @@ class PeakOfProcess:
 
     def __init__(self) -> None:
         Path("/proc/self/clear_refs").write_text("5")
-        self._start = _status("VmRSS")
+        self.start = _status("VmRSS")
 
     def bytes_above_start(self) -> int:
         """The most since the start, less what there was then."""
-        return _status("VmHWM") - self._start
+        return _status("VmHWM") - self.start
 
 
 class PeakOfDevice:
@@ -98,12 +98,12 @@ class PeakOfDevice:
     def __init__(self) -> None:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-        self._start = torch.cuda.memory_allocated()
+        self.start = torch.cuda.memory_allocated()
 
     def bytes_above_start(self) -> int:
         """As PeakOfProcess; waits for the device first."""
         torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - self._start
+        return torch.cuda.max_memory_allocated() - self.start
 
 
 def _status(field: str) -> int:
