@@ -2,7 +2,7 @@
 
     python -m benchmarks.state [--json] [--hidden 1024] [--layers 24]
 
-Each case runs in a process of its own, on a heap that gives back what is freed (see `benchmarks.cases`).
+Each case runs in a process of its own, on a heap that gives back what is freed.
 The sequence is short, so that weights, gradients and state are what is measured. `plan_error` is what
 the memory plan foretold over what was measured, less 1. `predicted_7b_gib` is the plan of a Llama of 7
 billion parameters at 8,192 tokens: int8 weights that compute in bfloat16, APOLLO-Mini, fused.
@@ -32,6 +32,9 @@ CASES = (
     StateCase("apollo_mini", "bfloat16", "fused"),
     StateCase("apollo_mini", "int8", "fused"),
 )
+STEADY_HEAP = {"MALLOC_MMAP_THRESHOLD_": str(2**16), "MALLOC_MMAP_MAX_": str(2**20)}
+"""Every block of 64 KiB is mapped by itself: small parts of a step would else pin a heap of free ones."""
+
 CONTEXT = 8192
 CHUNK_TOKENS, HEAD_CHUNK_TOKENS = 512, 256
 
@@ -61,7 +64,7 @@ def run(case: StateCase) -> StateMeasured:
         check=True,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20), "OMP_NUM_THREADS": "1"},
+        env=os.environ | STEADY_HEAP | {"OMP_NUM_THREADS": "1"},
         cwd=Path(__file__).parents[1],
     )
     found = StateMeasured(**json.loads(done.stdout.splitlines()[-1]))
