@@ -96,10 +96,17 @@ def run_case(case: Case, limit_s: float = 1800.0) -> Measured:
     program = [sys.executable, "-m", "benchmarks.steps"]
     if case.mode == REFERENCE:
         program = [str(PEERS_VENV / "bin" / "python"), "-m", "benchmarks.peers.reference_streambp"]
-    command = [*program, json.dumps(asdict(case))]
-    environment = os.environ | {"OMP_NUM_THREADS": str(case.threads)}
+    environment = {"OMP_NUM_THREADS": str(case.threads)}
     if case.steady_heap:
         environment["MALLOC_MMAP_THRESHOLD_"] = str(2**20)
+    command = [*program, json.dumps(asdict(case))]
+    return Measured(**last_object(f"{case.mode} at {case.tokens}", command, environment, limit_s))
+
+
+def last_object(
+    name: str, command: list[str], environment: dict[str, str], limit_s: float = 1800.0
+) -> dict[str, Any]:
+    """The JSON object on the last line that a case in a process of its own says. Raises CaseFailed."""
     try:
         done = subprocess.run(  # noqa: S603  our own modules
             command,
@@ -107,15 +114,16 @@ def run_case(case: Case, limit_s: float = 1800.0) -> Measured:
             capture_output=True,
             text=True,
             timeout=limit_s,
-            env=environment,
+            env=os.environ | environment,
             cwd=Path(__file__).parents[1],
         )
     except subprocess.TimeoutExpired as expired:
-        raise CaseFailed(f"{case.mode} at {case.tokens}: not done in {limit_s} s") from expired
+        raise CaseFailed(f"{name}: not done in {limit_s} s") from expired
     if done.returncode:
         said = done.stderr.strip().splitlines()[-1:] or [f"signal {-done.returncode}"]
-        raise CaseFailed(f"{case.mode} at {case.tokens}: {said[0]}")
-    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+        raise CaseFailed(f"{name}: {said[0]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def run_all(cases: Iterable[Case]) -> Iterator[Measured]:

@@ -10,20 +10,18 @@ billion parameters at 8,192 tokens: int8 weights that compute in bfloat16, APOLL
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
-from transformers import LlamaConfig, PreTrainedConfig
+from transformers import PreTrainedConfig
 
+from benchmarks.cases import last_object
+from benchmarks.optimizer_shapes import config_of
 from benchmarks.state_step import MINI, StateCase, StateMeasured
-from core.optim import int8_bytes
 from core.spec.optimizer import AdamWSpec, OptimizerSpec
 from core.streambp.plan import GIB, MemoryPlan, Wish, footprint, memory_plan, meta_model
-from core.train.cost import step_cost
+from core.train.cost import weighed
 from core.train.weights import computing_dtype
 
 CASES = (
@@ -58,16 +56,9 @@ def main() -> int:
 
 
 def run(case: StateCase) -> StateMeasured:
-    """Measure a case in a process of its own."""
-    done = subprocess.run(  # noqa: S603  our own module
-        [sys.executable, "-m", "benchmarks.state_step", json.dumps(asdict(case))],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | STEADY_HEAP | {"OMP_NUM_THREADS": "1"},
-        cwd=Path(__file__).parents[1],
-    )
-    found = StateMeasured(**json.loads(done.stdout.splitlines()[-1]))
+    """Measure a case in a process of its own. Raises CaseFailed."""
+    command = [sys.executable, "-m", "benchmarks.state_step", json.dumps(asdict(case))]
+    found = StateMeasured(**last_object(case.name, command, STEADY_HEAP | {"OMP_NUM_THREADS": "1"}))
     sys.stderr.write(f"{found.name:<32}{found.peak_bytes / found.parameters:8.2f} bytes\n")
     return found
 
@@ -82,7 +73,9 @@ def report_of(found: list[tuple[StateCase, StateMeasured]]) -> dict[str, Any]:
     for case, measured in found:
         planned = planned_bytes(case)
         report[f"plan_error_{case.name}"] = round(planned / measured.peak_bytes - 1, 3)
-    seven = plan(_llama_7b(), "int8", MINI, "cuda", (CONTEXT, CHUNK_TOKENS, HEAD_CHUNK_TOKENS))
+    seven = plan(
+        config_of("llama-7b"), "int8", MINI, "cuda", (CONTEXT, CHUNK_TOKENS, HEAD_CHUNK_TOKENS)
+    )
     return report | {"predicted_7b_gib": round(seven.total / GIB, 2)}
 
 
@@ -107,20 +100,8 @@ def plan(
     dtype = computing_dtype(precision, device_type)
     tokens, chunk_tokens, head_chunk_tokens = lengths
     empty = meta_model(config, dtype)
-    rounded = precision != "float32"
-    wish = Wish(
-        head_chunk_tokens,
-        fused=fused,
-        step=step_cost(empty, chosen, foreach=device_type != "cpu", rounded=rounded),
-        held_weights=int8_bytes(empty) if precision == "int8" else None,
-    )
+    wish = weighed(Wish(head_chunk_tokens, fused=fused), empty, chosen, precision, device_type)
     return memory_plan(footprint(config, dtype=dtype, chunk_tokens=chunk_tokens), tokens, wish)
-
-
-def _llama_7b() -> PreTrainedConfig:
-    config = LlamaConfig(vocab_size=32_000)  # whose defaults are that model's
-    assert (config.hidden_size, config.num_hidden_layers) == (4096, 32)
-    return config
 
 
 if __name__ == "__main__":

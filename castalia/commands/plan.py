@@ -80,10 +80,9 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
         raise TorchMissingError("torch is not installed here", "pip install 'castalia[train]'")
     from transformers.utils import logging
 
-    from core.optim import int8_bytes
     from core.streambp.errors import StreamError
     from core.streambp.plan import Wish, best_of, longest_context, memory_plan, meta_model
-    from core.train.cost import step_cost
+    from core.train.cost import weighed
     from core.train.weights import computing_dtype
 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
@@ -91,10 +90,9 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
     config = _config(model)
     try:
         empty = meta_model(config, dtype)
-        chosen_optimizer = _optimizer(optimizer, embeddings, precision, fused=fused)
-        cost = step_cost(empty, chosen_optimizer, foreach=True, rounded=precision != "float32")
-        held = int8_bytes(empty) if precision == "int8" else None
-        wish = Wish(head_chunk_tokens, 1, keep, store, fused=fused, step=cost, held_weights=held)
+        stepped = _optimizer(optimizer, embeddings, precision, fused=fused)
+        wish = Wish(head_chunk_tokens, 1, keep, store, fused=fused)
+        wish = weighed(wish, empty, stepped, precision, "cuda")
         ladder = _ladder(config, dtype, chunk_tokens)
         longest = longest_context(ladder[-1], wish, budget)
         tokens = context or longest

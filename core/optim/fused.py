@@ -6,20 +6,10 @@ weights afterwards are those of an ordinary step, bit for bit: what is below a l
 that layer's weights again. Where gradients of several passes add up there is nothing whole to step.
 """
 
-from typing import Any, Protocol
-
 import torch
 from torch import Tensor
 
-
-class StepsOne(Protocol):
-    """An optimizer that can step one parameter, such as `Apollo`."""
-
-    param_groups: list[dict[str, Any]]
-
-    def step_parameter(self, param: Tensor) -> None:
-        """Update this one parameter by its `.grad`."""
-        ...
+from core.optim.named import NamedOptimizer
 
 
 class FusedStep:
@@ -29,7 +19,7 @@ class FusedStep:
     get float32 gradients (`Tensor.grad_dtype`), for no more than a layer of these exists.
     """
 
-    def __init__(self, optimizer: StepsOne) -> None:
+    def __init__(self, optimizer: NamedOptimizer) -> None:
         self.optimizer = optimizer
         self._params = [p for group in optimizer.param_groups for p in group["params"]]
         self._norms: list[Tensor] = []

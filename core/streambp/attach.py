@@ -30,7 +30,7 @@ from core.streambp.probe import tried
 from core.streambp.straight import (
     StraightEmbedding,
     StraightLinear,
-    is_plain,
+    is_plain_embedding,
     is_plain_linear,
 )
 from core.streambp.swaps import Undo, name_our_attention, open_empty_windows
@@ -129,7 +129,7 @@ def attach(
         head = replace(head, norm=LateForward(trial.last))
         undo.set(trial.last, "forward", head.norm)
     embedding = causal.get_input_embeddings()
-    if is_plain(embedding):
+    if is_plain_embedding(embedding):
         undo.set(embedding, "forward", StraightEmbedding(embedding))
     attachment = Attachment(model, decoder, head, tuple(reports), undo, remark)
     causal.__dict__[_ATTRIBUTE] = attachment

@@ -19,6 +19,7 @@ from core.streambp.atwork import is_ordinary
 from core.streambp.dtypes import as_autocast, summing_dtype
 from core.streambp.late import is_hooked
 from core.streambp.ledger import Ledger, add_product, own_grad
+from core.streambp.straight import is_plain_linear
 from core.streambp.tile import Tile
 
 
@@ -64,8 +65,7 @@ def straight_params(output: nn.Module) -> list[Tensor]:
 def is_plain(output: nn.Module) -> TypeGuard[nn.Linear]:
     """Say whether the module is a linear map and nothing else."""
     return (
-        type(output) is nn.Linear
-        and "forward" not in output.__dict__
+        is_plain_linear(output)
         and all(is_ordinary(p) for p in output.parameters())
         and not is_hooked(output)
     )

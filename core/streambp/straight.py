@@ -78,7 +78,7 @@ def is_plain_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
     return type(module) is nn.Linear and "forward" not in module.__dict__
 
 
-def is_plain(module: nn.Module | None) -> TypeGuard[nn.Embedding]:
+def is_plain_embedding(module: nn.Module | None) -> TypeGuard[nn.Embedding]:
     """Say whether the module looks rows up and does nothing else."""
     return (
         type(module) is nn.Embedding

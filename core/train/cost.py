@@ -1,10 +1,12 @@
 """What an optimizer holds and needs, in bytes, for the memory plan: from shapes alone."""
 
+from dataclasses import replace
 from typing import Any, assert_never
 
 import torch
 from transformers import PreTrainedModel
 
+from core.optim import int8_bytes
 from core.optim.parts import part_elements
 from core.spec.optimizer import (
     AdamWSpec,
@@ -14,12 +16,30 @@ from core.spec.optimizer import (
     ScaleSpec,
     SgdSpec,
 )
-from core.streambp.plan import StepCost
+from core.spec.trainer import Precision
+from core.streambp.plan import StepCost, Wish
 from core.train.optimizer import named_optimizer
 
 _ROUNDING_COPIES = 6  # of a part: the wide weight, random words, and what is made of them
 _SVD_COPIES = 4  # the gradient, both sides' vectors, and what LAPACK works in
 _SINGLE = torch.float32.itemsize
+
+
+def weighed(
+    wish: Wish,
+    model: PreTrainedModel,
+    chosen: OptimizerSpec,
+    precision: Precision,
+    device_type: str,
+) -> Wish:
+    """``wish`` with what ``chosen`` costs, and what weights take that are held in ``precision``.
+
+    ``model`` is in the dtype in which these compute, and may lie on the meta device.
+    """
+    rounded = precision != "float32"
+    cost = step_cost(model, chosen, foreach=device_type != "cpu", rounded=rounded)
+    held = int8_bytes(model) if precision == "int8" else None
+    return replace(wish, step=cost, held_weights=held)
 
 
 def step_cost(

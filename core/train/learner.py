@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from core.data.encoded import Encoded
 from core.objectives import Loss, linear_weight, sft
-from core.optim import FusedStep
+from core.optim import FusedStep, NamedOptimizer
 from core.spec.job import JobSpec
 from core.streambp import backward_linear, token_logps
 from core.train.passes import Pass, passes, target_count
@@ -31,7 +31,8 @@ class Learner:
         self._device = next(model.parameters()).device
         self._fused: FusedStep | None = None
         if spec.trainer.step == "fused":
-            self._fused = FusedStep(optimizer)  # type: ignore[arg-type]  # the spec has seen to it
+            assert isinstance(optimizer, NamedOptimizer), "a resolved spec has seen to it"
+            self._fused = FusedStep(optimizer)
 
     def step(self, rows: Sequence[Encoded], number: int, learning_rate: float) -> dict[str, float]:
         """Step ``number`` (from 1) on ``rows``; returns its metrics.

@@ -16,7 +16,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from core.data.encoded import Encoded
 from core.models.load import load_config
-from core.optim import int8_bytes
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import KEPT_FOLDER
@@ -33,7 +32,7 @@ from core.streambp.plan import (
     free_bytes,
     meta_model,
 )
-from core.train.cost import step_cost
+from core.train.cost import weighed
 from core.train.journal import Journal
 from core.train.passes import largest_passes
 from core.train.weights import computing_dtype
@@ -117,11 +116,8 @@ def _best(
         keep=trainer.stream.keep,
         store=trainer.stream.store if on_gpu or trainer.stream.store == "disk" else "device",
         fused=trainer.step == "fused",
-        step=step_cost(
-            empty, trainer.optimizer, foreach=on_gpu, rounded=trainer.precision != "float32"
-        ),
-        held_weights=int8_bytes(empty) if trainer.precision == "int8" else None,
     )
+    wish = weighed(wish, empty, trainer.optimizer, trainer.precision, device.type)
     shapes = largest_passes(rows, spec.hyperparameters.batch_size, trainer.tokens_per_pass)
     ladder = chunk_ladder(config, dtype=dtype, busy=busy_tokens(device.type))
     return best_of(ladder, shapes, wish, free)

@@ -21,7 +21,7 @@ from core.streambp.call import cache_argument
 from core.streambp.errors import PlanError, at_least_one
 from core.streambp.peak import LiveBytes
 from core.streambp.plan.attention import PLANNED, watching
-from core.streambp.straight import is_plain
+from core.streambp.straight import is_plain_embedding
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _rows_of(model: PreTrainedModel) -> Iterator[list[Tensor]]:
     embedding, rows = model.get_input_embeddings(), list[Tensor]()
     hook = embedding.register_forward_hook(lambda _module, _args, out: rows.append(out))
     try:
-        yield rows if is_plain(embedding) else []
+        yield rows if is_plain_embedding(embedding) else []
     finally:
         hook.remove()
 
