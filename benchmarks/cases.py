@@ -107,6 +107,13 @@ def last_object(
     name: str, command: list[str], environment: dict[str, str], limit_s: float = 1800.0
 ) -> dict[str, Any]:
     """The JSON object on the last line that a case in a process of its own says. Raises CaseFailed."""
+    said = output_of(name, command, environment, limit_s)
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return found
+
+
+def output_of(name: str, command: list[str], environment: dict[str, str], limit_s: float) -> str:
+    """What a process of ours printed. Raises CaseFailed with its last words, or for the time it took."""
     try:
         done = subprocess.run(  # noqa: S603  our own modules
             command,
@@ -122,8 +129,7 @@ def last_object(
     if done.returncode:
         said = done.stderr.strip().splitlines()[-1:] or [f"signal {-done.returncode}"]
         raise CaseFailed(f"{name}: {said[0]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return done.stdout
 
 
 def run_all(cases: Iterable[Case]) -> Iterator[Measured]:

@@ -18,17 +18,31 @@ from core.optim import (
     scale_groups,
 )
 from core.spec.job import JobSpec
-from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, ScaleSpec, SgdSpec
+from core.spec.optimizer import (
+    AdamWSpec,
+    ApolloMiniSpec,
+    ApolloSpec,
+    OptimizerSpec,
+    ScaleSpec,
+    SgdSpec,
+)
 from core.spec.schedule import ConstantSpec, CosineSpec, LinearSpec
 
 
 def build_optimizer(spec: JobSpec, model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer that the spec names, over the trainable parameters of ``model``."""
     rate = peak_learning_rate(spec)
-    match spec.trainer.optimizer:
-        case ApolloSpec() | ApolloMiniSpec() | ScaleSpec() as chosen:
-            return named_optimizer(chosen, model, rate=rate, seed=spec.seed)
-        case AdamWSpec() as chosen:
+    return optimizer_of(spec.trainer.optimizer, model, rate=rate, seed=spec.seed)
+
+
+def optimizer_of(
+    chosen: OptimizerSpec, model: nn.Module, *, rate: float, seed: int
+) -> torch.optim.Optimizer:
+    """One of our own optimizers or of torch's."""
+    match chosen:
+        case ApolloSpec() | ApolloMiniSpec() | ScaleSpec():
+            return named_optimizer(chosen, model, rate=rate, seed=seed)
+        case AdamWSpec():
             return torch.optim.AdamW(
                 _trainable(model),
                 lr=rate,
@@ -36,7 +50,7 @@ def build_optimizer(spec: JobSpec, model: nn.Module) -> torch.optim.Optimizer:
                 eps=chosen.eps,
                 weight_decay=chosen.weight_decay,
             )
-        case SgdSpec() as chosen:
+        case SgdSpec():
             return torch.optim.SGD(
                 _trainable(model),
                 lr=rate,
