@@ -15,6 +15,7 @@ from core.optim import (
     cosine,
     linear,
     parameter_groups,
+    refuse_int8,
     scale_groups,
 )
 from core.spec.job import JobSpec
@@ -38,7 +39,9 @@ def build_optimizer(spec: JobSpec, model: nn.Module) -> torch.optim.Optimizer:
 def optimizer_of(
     chosen: OptimizerSpec, model: nn.Module, *, rate: float, seed: int
 ) -> torch.optim.Optimizer:
-    """One of our own optimizers or of torch's."""
+    """One of our own optimizers or of torch's. Raises OptimError for what it cannot train."""
+    if isinstance(chosen, AdamWSpec | SgdSpec):
+        refuse_int8(model.parameters(), chosen.kind)
     match chosen:
         case ApolloSpec() | ApolloMiniSpec() | ScaleSpec():
             return named_optimizer(chosen, model, rate=rate, seed=seed)

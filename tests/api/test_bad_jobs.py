@@ -64,6 +64,37 @@ def file_with(database, project, blobs):
         ({"trainer": {"context_length": -1}}, "trainer.context_length"),
         ({"trainer": {"learning_rate": 0}}, "trainer.learning_rate"),
         ({"trainer": {"optimizer": {"kind": "adamw", "eps": -1}}}, "trainer.optimizer.eps"),
+        *(
+            ({"trainer": {"optimizer": {"kind": kind, **words}}}, f"trainer.optimizer.{field}")
+            for kind, field, words in (
+                ("apollo", "rank", {"rank": -1}),
+                ("apollo", "rank", {"rank": 0}),
+                ("apollo", "rank", {"rank": 10**9}),
+                ("apollo", "rank", {"rank": 2.5}),
+                ("apollo", "update_proj_gap", {"update_proj_gap": 0}),
+                ("apollo_mini", "update_proj_gap", {"update_proj_gap": -200}),
+                ("apollo_mini", "update_proj_gap", {"update_proj_gap": 10**12}),
+                ("apollo_mini", "scale", {"scale": 0}),
+                ("apollo_mini", "scale", {"scale": -128}),
+                ("apollo", "scale", {"scale": 1e30}),
+                ("apollo_mini", "beta1", {"beta1": 1.0}),
+                ("apollo_mini", "beta2", {"beta2": -0.1}),
+                ("scale", "momentum", {"momentum": 1.5}),
+                ("apollo_mini", "rank", {"rank": 4}),
+                ("apollo", "projection", {"projection": "hadamard"}),
+            )
+        ),
+        *(
+            (
+                {"trainer": {"precision": precision, "optimizer": {"kind": kind}}},
+                "trainer.precision",
+            )
+            for precision in ("int8", "bfloat16")
+            for kind in ("adamw", "sgd")
+        ),
+        ({"trainer": {"precision": "int4"}}, "trainer.precision"),
+        ({"trainer": {"step": "fused", "tokens_per_pass": 64}}, "trainer.step"),
+        ({"trainer": {"step": "fused", "optimizer": {"kind": "adamw"}}}, "trainer.step"),
         ({"trainer": None}, "trainer"),
     ],
 )
@@ -98,6 +129,14 @@ def test_missing_fields_are_all_named(client):
     error = client.post("/v1/fine_tuning/jobs", json={}).json()["error"]
     assert error["code"] == "missing_required_parameter"
     assert [detail["param"] for detail in error["details"]] == ["model", "training_file"]
+
+
+def test_what_int8_and_a_fused_step_cannot_be_combined_with_is_told_with_the_alternative(refused):
+    error = refused({"trainer": {"precision": "int8", "optimizer": {"kind": "adamw"}}})
+    assert "choose apollo_mini, apollo or scale, or precision: float32" in error["message"]
+    error = refused({"trainer": {"step": "fused", "tokens_per_pass": 64}})
+    assert "set trainer.tokens_per_pass to" in error["message"]
+    assert "step: two_phase" in error["message"]
 
 
 def test_a_context_beyond_the_models_tells_the_limit(refused):

@@ -65,3 +65,22 @@ def train():
         return losses
 
     return run
+
+
+@pytest.fixture
+def steps_like_adamw():
+    """Hold an optimizer, made by `make(named, **options)`, against torch's AdamW for five steps."""
+
+    def check(make, shape):
+        options = {"lr": 1e-2, "betas": (0.8, 0.95), "eps": 1e-12, "weight_decay": 0.1}
+        start = torch.randn(shape, generator=torch.Generator().manual_seed(99))
+        ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+        optimizers = make([("p", ours)], **options), torch.optim.AdamW([theirs], **options)
+        for step in range(5):
+            ours.grad = torch.randn(shape, generator=torch.Generator().manual_seed(step))
+            theirs.grad = ours.grad.clone()
+            for optimizer in optimizers:
+                optimizer.step()
+        torch.testing.assert_close(ours, theirs)
+
+    return check

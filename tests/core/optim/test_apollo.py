@@ -1,5 +1,7 @@
 """What one APOLLO step does to matrices, experts and vectors, and what the reference got wrong."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -118,16 +120,8 @@ def test_a_matrix_and_its_transpose_step_alike():
 
 
 @pytest.mark.parametrize("shape", [(7,), (), (2, 3, 4, 5)], ids=str)
-def test_what_is_no_matrix_takes_adamw_as_torch_has_it(shape):
-    ours, theirs = param_with_grad(*shape), param_with_grad(*shape)
-    options = {"lr": 1e-2, "betas": (0.8, 0.95), "eps": 1e-12, "weight_decay": 0.1}
-    optimizers = Apollo([("p", ours)], rank=2, **options), torch.optim.AdamW([theirs], **options)
-    for step in range(5):
-        ours.grad = torch.randn(shape, generator=torch.Generator().manual_seed(step))
-        theirs.grad = ours.grad.clone()
-        for optimizer in optimizers:
-            optimizer.step()
-    torch.testing.assert_close(ours, theirs)
+def test_what_is_no_matrix_takes_adamw_as_torch_has_it(shape, steps_like_adamw):
+    steps_like_adamw(partial(Apollo, rank=2), shape)
 
 
 def test_a_matrix_in_a_group_without_rank_takes_adamw():

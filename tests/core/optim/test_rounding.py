@@ -55,5 +55,18 @@ def test_small_steps_add_up_under_bfloat16_weights():
     assert run_small_steps() == pytest.approx(0.99, abs=1e-3)
 
 
+def test_an_update_of_1e_5_is_right_in_expectation_over_1000_draws():
+    """A bfloat16 near 1 has neighbours 1/128 away: the step is seen in one draw of 780."""
+    draws, lr, ulp = 1000, 1e-5, 2.0**-7
+    moved = torch.zeros(64, 32, dtype=torch.float64)
+    for draw in range(draws):
+        weight = nn.Parameter(torch.ones(64, 32, dtype=torch.bfloat16))
+        weight.grad = -torch.ones_like(weight)
+        Apollo([("w", weight)], lr=lr, rank=None, eps=1e-12, seed=draw).step()
+        moved += weight.double() - 1
+    sigma = (lr * ulp / (draws * moved.numel())) ** 0.5
+    assert abs(moved.mean() / draws - lr) < 5 * sigma < lr / 10
+
+
 def test_rounding_to_nearest_loses_them():
     assert run_small_steps(stochastic_rounding=False) == 1.0

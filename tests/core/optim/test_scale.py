@@ -1,5 +1,7 @@
 """SCALE's step: columns of one length, momentum where it is asked for, AdamW for the rest."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -72,19 +74,10 @@ def test_a_token_that_was_not_seen_does_not_move_and_the_others_do():
 @pytest.mark.parametrize(
     ("shape", "axis"), [((7,), -1), ((), -1), ((2, 3, 4, 5), -1), ((4, 3), None)]
 )
-def test_vectors_and_groups_without_an_input_axis_take_adamw_as_torch_has_it(shape, axis):
-    ours, theirs = param_with_grad(*shape), param_with_grad(*shape)
-    options = {"lr": 1e-2, "betas": (0.8, 0.95), "eps": 1e-12, "weight_decay": 0.1}
-    optimizers = (
-        Scale([("p", ours)], input_axis=axis, **options),
-        torch.optim.AdamW([theirs], **options),
-    )
-    for step in range(5):
-        ours.grad = torch.randn(shape, generator=torch.Generator().manual_seed(step))
-        theirs.grad = ours.grad.clone()
-        for optimizer in optimizers:
-            optimizer.step()
-    torch.testing.assert_close(ours, theirs)
+def test_vectors_and_groups_without_an_input_axis_take_adamw_as_torch_has_it(
+    shape, axis, steps_like_adamw
+):
+    steps_like_adamw(partial(Scale, input_axis=axis), shape)
 
 
 def test_weight_decay_shrinks_by_lr_times_decay():
