@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, from_json
 
+from core.data.kinds import Kind
 from core.data.lines import MAX_LINE_BYTES, Line, numbered_lines
 from core.data.report import Code, Problem, Shape, pointer, shown
 from core.data.rows import ROLES, AssistantMessage, ChatRow, PromptCompletionRow
@@ -43,7 +44,7 @@ class ParsedRow:
 
     line: int
     shape: Shape
-    chat: ChatRow
+    value: Kind
 
 
 def read_rows(

@@ -4,7 +4,7 @@ The API resolves a request into it, the database row stores it, the worker hands
 ``spec.json``, the library takes it as its argument and it lies beside the weights. No second copy.
 """
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -62,6 +62,7 @@ class JobSpec(Spec):
             update={
                 "context_length": context,
                 "learning_rate": trainer.learning_rate or self._multiplied_rate(),
+                **_by_objective(trainer),
                 "tokens_per_pass": tokens,
                 "step": chosen_step(trainer, self.hyperparameters.batch_size * context, tokens),
             }
@@ -70,10 +71,19 @@ class JobSpec(Spec):
 
     def _multiplied_rate(self) -> float:
         multiplier = self.hyperparameters.learning_rate_multiplier
-        base = self.trainer.optimizer.base_learning_rate
+        base = self.trainer.optimizer.base_learning_rate * self.trainer.objective.rate_share
         if not 0.0 < multiplier * base <= LARGEST_LEARNING_RATE:
             raise SpecError([_absurd_multiplier(multiplier, base)])
         return multiplier * base
+
+
+def _by_objective(trainer: TrainerSpec) -> dict[str, Any]:
+    """What an objective's recipe says where the user says nothing."""
+    plain = trainer.objective.kind == "pretrain"
+    return {
+        "on_overlength": trainer.on_overlength or ("split" if plain else "error"),
+        "packing": plain if trainer.packing is None else trainer.packing,
+    }
 
 
 def _beyond_the_model(context: int, limit: int, model: str) -> Problem:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from core.spec.adapter import AdapterSpec, FullSpec
 from core.spec.objective import ObjectiveSpec, SftSpec
 from core.spec.optimizer import ApolloMiniSpec, OptimizerSpec
 from core.spec.schedule import CosineSpec, ScheduleSpec
@@ -70,13 +71,32 @@ class CheckpointSpec(Spec):
         None, ge=1, le=10_000_000, description="Steps between two; null: at the end of each epoch."
     )
     keep_last: int = Field(3, ge=1, le=1000, description="Older ones are deleted.")
+    keep_best: str | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        description="A metric of the validation file, as full_valid_loss; the checkpoint at which it was "
+        "best is kept as well.",
+    )
 
 
 class EvaluationSpec(Spec):
-    """When the loss on the validation file is measured."""
+    """When the validation file is measured."""
 
     every: int | None = Field(
         None, ge=1, le=10_000_000, description="Steps between two; null: at the end of each epoch."
+    )
+
+
+class EarlyStoppingSpec(Spec):
+    """End the job when a metric of the validation file no longer gets better."""
+
+    metric: str = Field("full_valid_loss", min_length=1, max_length=64)
+    patience: int = Field(
+        3, ge=1, le=10_000, description="Measurements in a row without a better one."
+    )
+    least_gain: float = Field(
+        0.0, ge=0.0, le=1e6, description="By how much a value must be better to count."
     )
 
 
@@ -90,9 +110,19 @@ class TrainerSpec(Spec):
         le=LONGEST_CONTEXT,
         description="Longest row in tokens; null: the model's, at most 8192.",
     )
-    on_overlength: Literal["error", "drop", "truncate_left", "truncate_right"] = Field(
-        "error", description="What happens to a row longer than context_length."
+    on_overlength: Literal["error", "drop", "truncate_left", "truncate_right", "split"] | None = (
+        Field(
+            None,
+            description="What happens to a row longer than context_length; null: split for pretrain, error "
+            "for everything else. split: rows that share a token, so that each is predicted once.",
+        )
     )
+    packing: bool | None = Field(
+        None,
+        description="Several rows one after the other in one, none of which sees another; null: for "
+        "pretrain only.",
+    )
+    adapter: AdapterSpec = FullSpec()
     optimizer: OptimizerSpec = ApolloMiniSpec()
     precision: Precision = Field(
         "float32",
@@ -123,6 +153,7 @@ class TrainerSpec(Spec):
     )
     checkpoint: CheckpointSpec = CheckpointSpec()
     evaluation: EvaluationSpec = EvaluationSpec()
+    early_stopping: EarlyStoppingSpec | None = None
     max_steps: int | None = Field(
         None, ge=1, le=100_000_000, description="Ends the job early; null: all epochs are trained."
     )

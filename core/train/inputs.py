@@ -10,10 +10,12 @@ from core.data.conversation import ChatTemplateError
 from core.data.encoded import Encoded
 from core.data.overlength import LengthReport, NothingToTrainError, OverlengthError, fit
 from core.data.parse import RowError, read_rows
+from core.data.rows import ChatRow
 from core.models.catalog import facts_of
 from core.spec.errors import data_failure
 from core.spec.job import JobSpec
 from core.spec.model import ModelFacts
+from core.spec.objective import SftSpec
 from core.spec.run import INPUTS_FOLDER
 
 READ_BYTES = 2**20
@@ -62,12 +64,16 @@ def read_encoded(
     try:
         with path.open("rb") as file:
             chunks = iter(lambda: file.read(READ_BYTES), b"")
-            train_on = spec.trainer.objective.train_on
-            encoded = [
-                encode_chat(row.chat, tokenizer, train_on=train_on, line=row.line)
-                for row in read_rows(chunks)
-            ]
-        rows, report = fit(encoded, context, spec.trainer.on_overlength)
+            objective, policy = spec.trainer.objective, spec.trainer.on_overlength
+            assert isinstance(objective, SftSpec)
+            assert policy not in ("split", None)
+            encoded = []
+            for row in read_rows(chunks):
+                assert isinstance(row.value, ChatRow)
+                encoded.append(
+                    encode_chat(row.value, tokenizer, train_on=objective.train_on, line=row.line)
+                )
+        rows, report = fit(encoded, context, policy)
     except FileNotFoundError:
         raise data_failure("file_not_found", f"there is no file '{path}'", param=param) from None
     except RowError as error:

@@ -96,6 +96,6 @@ def test_reading_gives_the_rows_with_their_lines_and_stops_at_a_bad_one():
     rows = read_rows([pair])
     row = next(rows)
     assert (row.line, row.shape) == (2, "prompt_completion")
-    assert [(m.role, m.content) for m in row.chat.messages] == [("user", "a"), ("assistant", "b")]
+    assert [(m.role, m.content) for m in row.value.messages] == [("user", "a"), ("assistant", "b")]
     with pytest.raises(RowError, match="line 3"):
         next(rows)

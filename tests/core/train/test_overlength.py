@@ -19,7 +19,7 @@ def lengths(training_path, chat_lines, toy_model):
 
     def tokens(line):
         (row,) = read_rows([line])
-        return len(encode_chat(row.chat, tokenizer))
+        return len(encode_chat(row.value, tokenizer))
 
     lines = [line for line in chat_lines(40).splitlines(keepends=True) if tokens(line) <= CONTEXT]
     lines[1] = lines[4] = _row("q", "a" * 50)
