@@ -66,7 +66,8 @@ def read_encoded(
             chunks = iter(lambda: file.read(READ_BYTES), b"")
             objective, policy = spec.trainer.objective, spec.trainer.on_overlength
             assert isinstance(objective, SftSpec)
-            assert policy not in ("split", None)
+            assert policy is not None
+            assert policy != "split"
             encoded = []
             for row in read_rows(chunks):
                 assert isinstance(row.value, ChatRow)
