@@ -78,7 +78,7 @@ def test_a_run_that_gets_worse_ends_early_as_done_and_keeps_its_best(watched):
     assert kept == {checkpoint_name(step) for step in (best, finished.step) if step}
 
 
-def test_a_resumed_run_remembers_what_was_best(watched, make_spec, train, held_out):
+def test_a_resumed_run_remembers_what_was_best(make_spec, train, held_out):
     trainer = {
         **WRONG_WAY,
         "evaluation": {"every": 1},
