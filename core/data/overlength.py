@@ -31,6 +31,19 @@ class OverlengthError(ValueError):
         self.context_length = context_length
 
 
+class PromptTooLongError(OverlengthError):
+    """A prompt leaves too little of the context for an answer of full length."""
+
+    def __init__(self, line: int, tokens: int, room: int) -> None:
+        ValueError.__init__(
+            self,
+            f"line {line} has a prompt of {tokens} tokens, and context_length leaves {room} beside an answer "
+            "of max_completion_tokens. Raise context_length, lower max_completion_tokens, or set "
+            "on_overlength to drop or truncate_left.",
+        )
+        self.line, self.tokens, self.context_length = line, tokens, room
+
+
 class NothingToTrainError(ValueError):
     """No row is left that has a token to train on."""
 

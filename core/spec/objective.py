@@ -121,3 +121,8 @@ class GrpoSpec(Spec):
 
 
 ObjectiveSpec = Annotated[PretrainSpec | SftSpec | DpoSpec | GrpoSpec, Field(discriminator="kind")]
+
+
+def updates_per_batch(objective: ObjectiveSpec) -> int:
+    """Optimizer steps on the rows of one batch."""
+    return objective.updates_per_batch if isinstance(objective, GrpoSpec) else 1

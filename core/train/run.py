@@ -11,6 +11,7 @@ from core.models.catalog import UnreadableModel
 from core.models.load import load_tokenizer
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
+from core.spec.objective import updates_per_batch
 from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
 from core.train.checkpoint import latest_checkpoint
@@ -53,7 +54,12 @@ def run_job(
             directory=directory,
             learner=Learner(spec, lesson, build_optimizer(spec, model)),
             steps=ordered_steps(
-                len(train), numbers.batch_size, numbers.n_epochs, spec.seed, spec.trainer.max_steps
+                len(train),
+                numbers.batch_size,
+                numbers.n_epochs,
+                spec.seed,
+                spec.trainer.max_steps,
+                updates_per_batch(spec.trainer.objective),
             ),
             journal=journal,
         )
