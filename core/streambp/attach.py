@@ -67,6 +67,11 @@ class Attachment:
         self.remark = remark
         self._undo = undo
 
+    @property
+    def mixing(self) -> tuple[str, ...]:
+        """The layers that would mix documents that stand in one row; none: rows may be packed."""
+        return tuple(x.name for x in self.layers if x.status == "checkpointed" or x.carries)
+
     def detach(self) -> None:
         """Restore every forward and configuration; a second call does nothing."""
         self._undo.run()

@@ -1,10 +1,11 @@
 """A whole run, from a spec and a directory to a finished job: what command line and library share."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.data.order import steps as ordered_steps
 from core.models.catalog import UnreadableModel
@@ -14,6 +15,8 @@ from core.spec.job import JobSpec
 from core.spec.objective import updates_per_batch
 from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
+from core.streambp import attachment_of
+from core.train.base import BaseModel
 from core.train.checkpoint import latest_checkpoint
 from core.train.inputs import model_facts, model_source, read_rows_of
 from core.train.journal import Journal
@@ -48,7 +51,10 @@ def run_job(
     model = load_weights(checkpoint or source, device(), spec.trainer.precision)
     numbers = spec.hyperparameters
     with streamed(model, spec.trainer.stream, directory, journal) as layers:
-        lesson = lesson_kind(spec)(spec, model, tokenizer, train, held_out)
+        train, held_out = (_kept_apart(rows, spec, model, journal) for rows in (train, held_out))
+        lesson = lesson_kind(spec)(
+            spec, model, tokenizer, train, held_out, _base(spec, source, device())
+        )
         loop = Loop(
             spec,
             directory=directory,
@@ -70,6 +76,12 @@ def run_job(
         journal.started(loop.done, loop.total, len(train), layers)
         _tell_step(spec, journal)
         return loop.run(stop)
+
+
+def _base(spec: JobSpec, source: str, device: torch.device) -> BaseModel:
+    chunk_tokens = spec.trainer.stream.chunk_tokens
+    assert chunk_tokens != "auto", "it was chosen"
+    return BaseModel(partial(load_weights, source, device, spec.trainer.precision), chunk_tokens)
 
 
 def device() -> torch.device:
@@ -145,3 +157,19 @@ def _read(
             packed=len(found.rows),
         )
     return found.rows
+
+
+def _kept_apart(
+    rows: list[Any], spec: JobSpec, model: PreTrainedModel, journal: Journal
+) -> list[Any]:
+    """The rows, unpacked where the attached ``model`` would mix documents."""
+    mixing = attachment_of(model).mixing
+    apart = lesson_kind(spec).apart(rows) if mixing else rows
+    if len(apart) != len(rows):
+        journal.note(
+            "packing.off",
+            f"rows are not packed: {mixing[0]} would mix documents that stand in one row",
+            rows=len(apart),
+            layer=mixing[0],
+        )
+    return apart

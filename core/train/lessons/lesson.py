@@ -1,7 +1,8 @@
 """What the loop asks of an objective, and what it is told."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -40,7 +41,10 @@ class Learnt:
 
 
 class Lesson(ABC):
-    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured."""
+    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured.
+
+    ``base()``: a context in which there is the model as it was before training, attached and frozen.
+    """
 
     linear: ClassVar[bool] = False
     """Whether the objective is linear in the log-probabilities, so that a step can be fused."""
@@ -52,8 +56,10 @@ class Lesson(ABC):
         tokenizer: PreTrainedTokenizerBase,
         rows: Sequence[Any],
         held_out: Sequence[Any],
+        base: Callable[[], AbstractContextManager[PreTrainedModel]] | None = None,
     ) -> None:
         self.spec = spec
+        self.base = base or _no_base
         self.model = model
         self.tokenizer = tokenizer
         self.rows = rows
@@ -69,6 +75,11 @@ class Lesson(ABC):
 
         Raises KindError, ChatTemplateError, OverlengthError, NothingToTrainError.
         """
+
+    @staticmethod
+    def apart(rows: list[Any]) -> list[Any]:
+        """The rows for a model whose layers would mix documents that stand in one."""
+        return rows
 
     @abstractmethod
     def learn(self, rows: Sequence[int], step: int, settle: Settle | None) -> Learnt:
@@ -96,3 +107,7 @@ class KindError(ValueError):
         super().__init__(
             f"line {row.line} is a {row.shape} row; the objective {objective} learns from {wanted}"
         )
+
+
+def _no_base() -> AbstractContextManager[PreTrainedModel]:
+    raise LookupError("this lesson was not given the base model")
