@@ -51,6 +51,11 @@ class LayerReport:
     reason: str
     carries: bool = False
 
+    @property
+    def mixes(self) -> bool:
+        """Whether it may mix the documents of a row: such a model is given one document a row."""
+        return self.carries or self.status == "checkpointed"
+
 
 class Attachment:
     """A model's streamed state. `detach` (or leaving it as a context) makes the model stock again.

@@ -203,7 +203,7 @@ def _table(x_N: Tensor, slots_N: Tensor, shape: torch.Size) -> Tensor:
 
 def _hidden(attachment: Attachment, input_ids_BT: Tensor, layout: Layout) -> Tensor:
     """Hidden states of which the head makes logits, of shape (B, T, D)."""
-    mixing = [x.name for x in attachment.layers if x.status == "checkpointed" or x.carries]
+    mixing = [layer.name for layer in attachment.layers if layer.mixes]
     if mixing and not layout.is_plain:
         raise LayoutError(
             "layout", "packed", f"give one document a row: {mixing[0]} mixes documents"

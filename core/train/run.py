@@ -48,6 +48,8 @@ def run_job(
     numbers = spec.hyperparameters
     with streamed(model, spec.trainer.stream, directory, journal) as layers:
         lesson = lesson_kind(spec)(spec, model, tokenizer, train, held_out)
+        for remark in lesson.remarks():
+            journal.note(remark.code, remark.message)
         loop = Loop(
             spec,
             directory=directory,

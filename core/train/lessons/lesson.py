@@ -39,6 +39,14 @@ class Learnt:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that is done otherwise than one might think; a note of the run's journal."""
+
+    code: str
+    message: str
+
+
 class Lesson(ABC):
     """One objective on one model. ``rows`` are trained on, ``held_out`` are measured."""
 
@@ -77,6 +85,10 @@ class Lesson(ABC):
     @abstractmethod
     def measure(self) -> dict[str, float]:
         """Metrics of the held-out rows, of which there are some; the model is in evaluation mode."""
+
+    def remarks(self) -> list[Remark]:
+        """What the run is to tell before it starts."""
+        return []
 
     def begin(self) -> None:  # noqa: B027 - most lessons have nothing to do here
         """Before the first step of a run, never of one that is resumed."""
