@@ -52,6 +52,11 @@ class LayerReport:
     reason: str
     carries: bool = False
 
+    @property
+    def mixes(self) -> bool:
+        """Whether it may mix the documents of a row: such a model is given one document a row."""
+        return self.carries or self.status == "checkpointed"
+
 
 class Attachment:
     """A model's streamed state. `detach` (or leaving it as a context) makes the model stock again.
@@ -71,7 +76,7 @@ class Attachment:
     @property
     def mixing(self) -> tuple[str, ...]:
         """The layers that would mix documents that stand in one row; none: rows may be packed."""
-        return tuple(x.name for x in self.layers if x.status == "checkpointed" or x.carries)
+        return tuple(layer.name for layer in self.layers if layer.mixes)
 
     def detach(self) -> None:
         """Restore every forward and configuration; a second call does nothing."""

@@ -55,6 +55,8 @@ def run_job(
         lesson = lesson_kind(spec)(
             spec, model, tokenizer, train, held_out, _base(spec, source, device())
         )
+        for remark in lesson.remarks():
+            journal.note(remark.code, remark.message)
         loop = Loop(
             spec,
             directory=directory,

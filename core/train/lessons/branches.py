@@ -1,10 +1,10 @@
-"""Answers to prompts as passes: a prompt stands once, and each of its answers follows it by itself.
+"""A step's prompts and their answers, split into passes that fit, as tensors.
 
-    [prompt, answer, answer, …, prompt, answer, …]        one row, filled up to the tokens of a pass
+    [prompt, answer, answer, …, prompt, answer, …]        one row, of which nothing is padding
     [prompt, answer, padding]                             where layers of the model mix documents
 
-Either way an answer's tokens are scored, each at its own place, given its prompt and what comes before it in
-the answer.
+In the first way the answers share what their prompt computes. What the passes add up to does not depend on
+how they were cut.
 
 Legend: B batch, T tokens.
 """
@@ -15,36 +15,32 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.data.branches import Branches, whole_rows
 from core.streambp import Layout, Shared
-from core.train.passes import PAD_ID
+from core.train.passes import PAD_ID, grouped
 
 NO_ANSWER = -1
 
-
-@dataclass(frozen=True, slots=True)
-class Branches:
-    """A prompt and the answers to it, as token ids, none empty."""
-
-    prompt: Sequence[int]
-    answers: Sequence[Sequence[int]]
-
-    def __len__(self) -> int:
-        """Count the tokens of all, the prompt's once."""
-        return len(self.prompt) + sum(map(len, self.answers))
+_Row = tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class BranchPass:
-    """Answers that go through the model at once.
+    """Prompts that go through the model at once with all their answers.
 
-    ``answer_BT``: which answer of the pass a token belongs to, NO_ANSWER: to none. ``answers``: their
-    numbers in the step, counted over all its branches in order.
+    ``members``: which of those that were given. ``answer_BT``: to which answer a scored token belongs, counted
+    over the members' answers in order; NO_ANSWER where nothing is scored.
     """
 
+    members: list[int]
     input_ids_BT: Tensor
     answer_BT: Tensor
     layout: Layout
-    answers: list[int]
+
+    @property
+    def tokens(self) -> int:
+        """How many go through the model, without padding."""
+        return sum(self.layout.real)
 
     @property
     def scored(self) -> tuple[Tensor, Tensor, Layout]:
@@ -53,71 +49,54 @@ class BranchPass:
 
 
 def branch_passes(
-    branches: Sequence[Branches], tokens_per_pass: int, device: torch.device, *, shared: bool
+    branches: Sequence[Branches], tokens_per_pass: int, device: torch.device, *, share: bool
 ) -> Iterator[BranchPass]:
-    """All ``branches``, at most ``tokens_per_pass`` tokens at once, or one prompt with its answers.
+    """All ``branches``, longest first, at most ``tokens_per_pass`` padded tokens at once (or one of them).
 
-    ``shared``: whether the model's layers can keep answers apart in one row.
+    ``share``: compute a prompt once for its answers.
     """
-    starts, first = [], 0
-    for one in branches:
-        starts.append(first)
-        first += len(one.answers)
-    cut = _shared_rows if shared else _rows_apart
-    yield from cut(list(zip(starts, branches, strict=True)), tokens_per_pass, device)
-
-
-def _shared_rows(
-    numbered: list[tuple[int, Branches]], tokens_per_pass: int, device: torch.device
-) -> Iterator[BranchPass]:
-    group: list[tuple[int, Branches]] = []
-    for one in numbered:
-        if group and sum(len(b) for _, b in [*group, one]) > tokens_per_pass:
-            yield _shared_row(group, device)
-            group = []
-        group.append(one)
-    if group:
-        yield _shared_row(group, device)
-
-
-def _shared_row(group: list[tuple[int, Branches]], device: torch.device) -> BranchPass:
-    ids: list[int] = []
-    of: list[int] = []
-    answers: list[int] = []
-    for first, one in group:
-        ids += one.prompt
-        of += [NO_ANSWER] * len(one.prompt)
-        for number, answer in enumerate(one.answers):
-            ids += answer
-            of += [len(answers)] * len(answer)
-            answers.append(first + number)
-    documents = [Shared(len(b.prompt), tuple(map(len, b.answers))) for _, b in group]
-    layout = Layout.packed([documents], len(ids))
-    return BranchPass(
-        torch.tensor([ids], device=device), torch.tensor([of], device=device), layout, answers
-    )
-
-
-def _rows_apart(
-    numbered: list[tuple[int, Branches]], tokens_per_pass: int, device: torch.device
-) -> Iterator[BranchPass]:
-    rows = [
-        (first + number, one.prompt, answer)
-        for first, one in numbered
-        for number, answer in enumerate(one.answers)
-    ]
-    rows.sort(key=lambda row: -len(row[1]) - len(row[2]))
-    while rows:
-        longest = len(rows[0][1]) + len(rows[0][2])
-        size = max(1, tokens_per_pass // longest)
-        group, rows = rows[:size], rows[size:]
-        ids_BT = torch.full((len(group), longest), PAD_ID)
-        of_BT = torch.full((len(group), longest), NO_ANSWER)
-        for place, (_, prompt, answer) in enumerate(group):
-            end = len(prompt) + len(answer)
-            ids_BT[place, :end] = torch.tensor([*prompt, *answer])
-            of_BT[place, len(prompt) : end] = place
-        layout = Layout.causal([len(p) + len(a) for _, p, a in group], longest)
+    lengths = [len(one) if share else _padded_tokens(one) for one in branches]
+    for group in grouped(lengths, tokens_per_pass):
+        chosen = [branches[index] for index in group]
+        rows, documents = _shared(chosen) if share else _apart(chosen)
+        width = max(len(ids) for ids, _ in rows)
         yield BranchPass(
-            ids_BT.to(device), of_BT.to(device), layout, [number for number, _, _ in group]
+            group,
+            torch.tensor([_padded(ids, width, PAD_ID) for ids, _ in rows], device=device),
+            torch.tensor([_padded(marks, width, NO_ANSWER) for _, marks in rows], device=device),
+            Layout.packed(documents, width),
         )
+
+
+def _padded_tokens(one: Branches) -> int:
+    return len(one.answers) * (len(one.prompt_ids) + max(map(len, one.answers)))
+
+
+def _shared(chosen: Sequence[Branches]) -> tuple[list[_Row], list[list[int | Shared]]]:
+    ids: list[int] = []
+    marks: list[int] = []
+    documents: list[int | Shared] = []
+    answers = 0
+    for one in chosen:
+        ids += one.prompt_ids
+        marks += [NO_ANSWER] * len(one.prompt_ids)
+        for number, answer in enumerate(one.answers, answers):
+            ids += answer.input_ids
+            marks += _marks(answer.scored, number)
+        answers += len(one.answers)
+        documents.append(Shared(len(one.prompt_ids), tuple(map(len, one.answers))))
+    return [(ids, marks)], [documents]
+
+
+def _apart(chosen: Sequence[Branches]) -> tuple[list[_Row], list[list[int | Shared]]]:
+    rows = [row for one in chosen for row in whole_rows(one)]
+    marked = [(row.input_ids, _marks(row.trained, number)) for number, row in enumerate(rows)]
+    return marked, [[len(row)] for row in rows]
+
+
+def _marks(scored: Sequence[bool], answer: int) -> list[int]:
+    return [answer if token else NO_ANSWER for token in scored]
+
+
+def _padded(values: list[int], width: int, pad: int) -> list[int]:
+    return values + [pad] * (width - len(values))

@@ -3,9 +3,14 @@
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
 from core.train.lessons.lesson import Lesson
+from core.train.lessons.preference import PreferenceLesson
 from core.train.lessons.supervised import SupervisedLesson
 
-_KINDS: dict[str, type[Lesson]] = {"pretrain": SupervisedLesson, "sft": SupervisedLesson}
+_KINDS: dict[str, type[Lesson]] = {
+    "pretrain": SupervisedLesson,
+    "sft": SupervisedLesson,
+    "dpo": PreferenceLesson,
+}
 
 
 def lesson_kind(spec: JobSpec) -> type[Lesson]:

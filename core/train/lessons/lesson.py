@@ -14,6 +14,10 @@ from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
 
 
+Base = Callable[[], AbstractContextManager[PreTrainedModel]]
+"""A context in which there is the model as it was before training, attached and frozen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A file's rows as a lesson wants them, and what became of those that were too long.
@@ -40,11 +44,16 @@ class Learnt:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-class Lesson(ABC):
-    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured.
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that is done otherwise than one might think; a note of the run's journal."""
 
-    ``base()``: a context in which there is the model as it was before training, attached and frozen.
-    """
+    code: str
+    message: str
+
+
+class Lesson(ABC):
+    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured."""
 
     linear: ClassVar[bool] = False
     """Whether the objective is linear in the log-probabilities, so that a step can be fused."""
@@ -56,7 +65,7 @@ class Lesson(ABC):
         tokenizer: PreTrainedTokenizerBase,
         rows: Sequence[Any],
         held_out: Sequence[Any],
-        base: Callable[[], AbstractContextManager[PreTrainedModel]] | None = None,
+        base: Base | None = None,
     ) -> None:
         self.spec = spec
         self.base = base or _no_base
@@ -88,6 +97,10 @@ class Lesson(ABC):
     @abstractmethod
     def measure(self) -> dict[str, float]:
         """Metrics of the held-out rows, of which there are some; the model is in evaluation mode."""
+
+    def remarks(self) -> list[Remark]:
+        """What the run is to tell before it starts."""
+        return []
 
     def begin(self) -> None:  # noqa: B027 - most lessons have nothing to do here
         """Before the first step of a run, never of one that is resumed."""
