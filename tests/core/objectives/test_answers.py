@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from core.objectives import AnswerError, answer_sums
+from core.objectives.answers import Answers
 
 
 def test_tokens_count_for_their_own_answer_only():
@@ -12,6 +13,13 @@ def test_tokens_count_for_their_own_answer_only():
     sums, tokens = answer_sums(logp, answer, 4)
     assert sums.tolist() == [-3.0, -4.0, -24.0, 0.0]
     assert tokens.tolist() == [2, 1, 2, 0]
+
+
+def test_the_mean_of_an_answer_without_tokens_is_zero():
+    of = Answers.of(torch.tensor([[0, -1, 0, 2]], dtype=torch.int8), 3)
+    logp = torch.tensor([[-1.0, 7.0, -2.0, -5.0]])
+    assert of.means(of.pick(logp)).tolist() == [-1.5, 0.0, -5.0]
+    assert of.pick(logp)[of.answer_N].tolist() == [-1.0, -1.0, -5.0]
 
 
 def test_the_gradient_reaches_scored_tokens_and_no_others():

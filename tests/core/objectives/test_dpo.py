@@ -82,6 +82,15 @@ def test_the_chosen_answers_mean_token_loss_is_added_by_its_weight():
     assert value(nll_weight=0.5) - value() == pytest.approx(0.5 * (4 / 2 + 3 / 1) / 2)
 
 
+def test_a_chosen_answer_without_tokens_has_no_token_loss():
+    spec = DpoSpec(reference="none", nll_weight=1.0, length_normalised=True)
+    logp = torch.zeros(1, 2, requires_grad=True)
+    loss = dpo(logp, torch.zeros(1, 2, dtype=torch.int64), spec, normaliser=1)
+    loss.value.backward()
+    assert loss.value.item() == pytest.approx(log(2))
+    assert logp.grad.isfinite().all()
+
+
 def test_sums_add_up_over_pairs_and_a_tie_counts_half():
     logp, reference = double([*LOGP, [-1.0, -1.0]]), double([*REFERENCE, [-1.0, -1.0]])
     tokens = torch.ones(3, 2, dtype=torch.int64)

@@ -69,6 +69,17 @@ def test_a_ratio_is_clipped_only_where_the_advantage_has_pushed_it(
     assert slope == pytest.approx(0.0 if clipped else -advantage * ratio)
 
 
+def test_only_the_policy_itself_learns(grpo_spec):
+    """The same table thrice: were old or reference to learn too, nothing would be left to learn."""
+    logp = torch.zeros(1, 2, requires_grad=True)
+    spec = grpo_spec(kl_weight=1.0)
+    answer, shifted = torch.zeros(1, 2, dtype=torch.int64), logp + 1.0
+    got = grpo(logp, logp, answer, torch.ones(1), spec, normaliser=1, reference_BT=shifted)
+    got.value.backward()
+    slope = -1.0 + (1.0 - torch.tensor(1.0).exp().item())
+    assert logp.grad[0].tolist() == pytest.approx([slope, slope])
+
+
 def test_gspo_clips_a_whole_answer_by_its_mean_and_not_a_token(grpo_spec):
     old = torch.zeros(1, 4)
     logp = torch.tensor([[1.0, -1.0, 1.0, 0.2]], requires_grad=True)
