@@ -6,7 +6,7 @@ preferences and rewards move a model that is good already.
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from core.spec.grader import GraderSpec
 from core.spec.tree import Spec
@@ -144,7 +144,22 @@ class GrpoSpec(Spec):
     )
 
 
-ObjectiveSpec = Annotated[PretrainSpec | SftSpec | DpoSpec | GrpoSpec, Field(discriminator="kind")]
+def _kind(value: object) -> object:
+    """The word by which a member is chosen; whoever leaves it out means sft."""
+    return value.get("kind", "sft") if isinstance(value, dict) else getattr(value, "kind", None)
+
+
+ObjectiveSpec = Annotated[
+    Annotated[PretrainSpec, Tag("pretrain")]
+    | Annotated[SftSpec, Tag("sft")]
+    | Annotated[DpoSpec, Tag("dpo")]
+    | Annotated[GrpoSpec, Tag("grpo")],
+    Discriminator(
+        _kind,
+        custom_error_type="objective_unknown",
+        custom_error_message="Input should be an object whose kind is pretrain, sft, dpo or grpo",
+    ),
+]
 
 
 def updates_per_batch(objective: ObjectiveSpec) -> int:

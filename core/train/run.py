@@ -1,5 +1,6 @@
 """A whole run, from a spec and a directory to a finished job: what command line and library share."""
 
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,8 @@ def run_job(
             lesson.begin()
         journal.started(loop.done, loop.total, len(train), layers)
         _tell_step(spec, journal)
-        return loop.run(stop)
+        with closing(lesson):
+            return loop.run(stop)
 
 
 def _base(spec: JobSpec, source: str, device: torch.device) -> BaseModel:

@@ -28,7 +28,7 @@ _Row = tuple[list[int], list[int]]
 class BranchPass:
     """Prompts that go through the model at once with all their answers.
 
-    ``members``: which of those that were given. ``answer_BT``: to which answer a scored token belongs, counted
+    ``members``: which of those given. ``answer_BT``: to which answer a scored token belongs, counted
     over the members' answers in order; NO_ANSWER where nothing is scored.
     """
 

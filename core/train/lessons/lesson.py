@@ -13,7 +13,6 @@ from core.data.parse import ParsedRow
 from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
 
-
 Base = Callable[[], AbstractContextManager[PreTrainedModel]]
 """A context in which there is the model as it was before training, attached and frozen."""
 
@@ -104,6 +103,9 @@ class Lesson(ABC):
 
     def begin(self) -> None:  # noqa: B027 - most lessons have nothing to do here
         """Before the first step of a run, never of one that is resumed."""
+
+    def close(self) -> None:  # noqa: B027 - nor here
+        """After the last step, or when the run is stopped or fails."""
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs beyond weights and the number of the step: tensors, numbers, text."""
