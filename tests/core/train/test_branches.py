@@ -6,7 +6,7 @@ from transformers import AutoModelForCausalLM
 
 from core.data.branches import Group
 from core.streambp import answer_logps, attach
-from core.train.lessons.branches import NO_ANSWER, branch_passes
+from core.train.lessons.branches import branch_passes
 
 CPU = torch.device("cpu")
 
@@ -54,14 +54,3 @@ def test_every_layout_scores_every_answer_as_the_stock_model_does(model, branche
     for shared in (True, False):
         for tokens in (1, 25, 1000):
             assert scores(model, branches, tokens, share=shared) == pytest.approx(want, abs=1e-9)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_pass_keeps_to_its_tokens_and_pads_only_rows_apart(branches, shared):
-    parts = list(branch_passes(branches, 50, CPU, share=shared))
-    assert len(parts) > 1 or shared
-    assert max(part.input_ids_BT.numel() for part in parts) <= 50
-    answered = sum(int((part.answer_BT != NO_ANSWER).sum()) for part in parts)
-    assert answered == sum(len(answer) for one in branches for answer in one.answers)
-    if shared:
-        assert sum(part.input_ids_BT.numel() for part in parts) == sum(map(len, branches))

@@ -45,10 +45,9 @@ def preferences(make_spec, training_path, tmp_path):
 
 
 def test_the_better_answers_of_held_out_pairs_become_the_likelier_ones(preferences, train):
-    spec = preferences(
-        numbers={"n_epochs": 8}, optimizer={"kind": "adamw"}, learning_rate=3e-3, max_steps=20
-    )
-    run = train(spec)
+    often = {"evaluation": {"every": 20}, "checkpoint": {"every": 20}}
+    adamw = {"optimizer": {"kind": "adamw"}, "learning_rate": 3e-3}
+    run = train(preferences(numbers={"n_epochs": 8}, max_steps=20, **adamw, **often))
     first, *_, last = (event.metrics for event in run.of("evaluated"))
     assert first["valid_reward_accuracy"] == 0.5
     assert first["full_valid_loss"] == pytest.approx(log(2), abs=1e-6)
@@ -99,7 +98,7 @@ def test_rows_that_are_no_preferences_are_refused_with_line_and_remedy(
 
 
 def test_shortened_prompts_are_told(preferences, train):
-    run = train(preferences(context_length=32, on_overlength="truncate_left", max_steps=1))
+    run = train(preferences(context_length=20, on_overlength="truncate_left", max_steps=1))
     (note, _) = (event for event in run.of("noted") if event.code == "rows.changed")
     assert note.data["truncated"] > 0 == note.data["dropped"]
     assert note.data["kept"] == 12
