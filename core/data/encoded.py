@@ -7,6 +7,7 @@ from ids would then unlearn the end of every answer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,49 @@ class Encoded:
         """Number of tokens that are trained."""
         return sum(self.trained)
 
+    @property
+    def documents(self) -> list[int]:
+        """Lengths of the documents in it: itself."""
+        return [len(self)]
+
+    @property
+    def lines(self) -> list[int]:
+        """Lines of the file that it came from."""
+        return [self.line]
+
+
+class Row(Protocol):
+    """What goes through a model as one row: an `Encoded`, or several packed into one."""
+
+    def __len__(self) -> int:
+        """Count its tokens."""
+        ...
+
+    @property
+    def input_ids(self) -> list[int]:
+        """Its tokens."""
+        ...
+
+    @property
+    def trained(self) -> list[bool]:
+        """Which of them are targets."""
+        ...
+
+    @property
+    def targets(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def documents(self) -> list[int]:
+        """Lengths of its documents, none of which sees another."""
+        ...
+
+    @property
+    def lines(self) -> list[int]:
+        """Lines of the file that they came from."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Padded:
@@ -45,7 +89,7 @@ class Padded:
     real: list[list[bool]]
 
 
-def right_pad(rows: Sequence[Encoded], pad_id: int) -> Padded:
+def right_pad(rows: Sequence[Row], pad_id: int) -> Padded:
     """Pad rows on the right to the longest; padding is not real and never a target."""
     longest = max((len(row) for row in rows), default=0)
     gaps = [longest - len(row) for row in rows]

@@ -7,28 +7,55 @@ so it is counted and not trained.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Literal, Protocol, assert_never
 
 from core.data.encoded import Encoded
 
-Policy = Literal["error", "drop", "truncate_left", "truncate_right"]
+Policy = Literal["error", "drop", "truncate_left", "truncate_right", "split"]
 
 # A target and one token before it to predict it from.
-_MIN_CONTEXT = 2
+MIN_CONTEXT = 2
+_CUTS = "drop, truncate_left, truncate_right or split"
+
+
+class Counted(Protocol):
+    """What can be counted as kept."""
+
+    def __len__(self) -> int:
+        """Count its tokens."""
+        ...
+
+    @property
+    def targets(self) -> int:
+        """How many of them are trained."""
+        ...
 
 
 class OverlengthError(ValueError):
-    """A row is longer than the context and the policy is `error`."""
+    """A row is longer than the context and the policy is `error`; `cuts`: what may be chosen instead."""
 
-    def __init__(self, row: Encoded, context_length: int) -> None:
+    def __init__(self, row: Encoded, context_length: int, cuts: str = _CUTS) -> None:
         place = f"line {row.line}" if row.line else "a row"
         super().__init__(
             f"{place} has {len(row)} tokens, context_length is {context_length}. "
-            "Raise context_length, or set on_overlength to drop, truncate_left or truncate_right."
+            f"Raise context_length, or set on_overlength to {cuts}."
         )
         self.line = row.line
         self.tokens = len(row)
         self.context_length = context_length
+
+
+class PromptTooLongError(OverlengthError):
+    """A prompt leaves too little of the context for an answer of full length."""
+
+    def __init__(self, line: int, tokens: int, room: int) -> None:
+        ValueError.__init__(
+            self,
+            f"line {line} has a prompt of {tokens} tokens, and context_length leaves {room} beside an answer "
+            "of max_completion_tokens. Raise context_length, lower max_completion_tokens, or set "
+            "on_overlength to drop or truncate_left.",
+        )
+        self.line, self.tokens, self.context_length = line, tokens, room
 
 
 class NothingToTrainError(ValueError):
@@ -45,21 +72,22 @@ class NothingToTrainError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LengthReport:
-    """What became of the rows: kept + dropped + without_target is all of them.
+    """What became of the rows: kept + dropped + without_target is all of them and of their pieces.
 
-    `truncated` counts the rows that were cut, whether or not a target was left in them. `tokens`,
-    `targets` and `longest` (in tokens) are of the kept rows, after the cut.
+    `truncated` counts the rows that were cut, whether or not a target was left in them; `split` those
+    that became several. `tokens`, `targets` and `longest` (in tokens) are of what was kept.
     """
 
     kept: int = 0
     dropped: int = 0
     truncated: int = 0
+    split: int = 0
     without_target: int = 0
     tokens: int = 0
     targets: int = 0
     longest: int = 0
 
-    def with_kept(self, row: Encoded) -> "LengthReport":
+    def with_kept(self, row: Counted) -> "LengthReport":
         """Return this report with one more kept row."""
         return replace(
             self,
@@ -78,44 +106,62 @@ def fit(
     Raises OverlengthError at the first long row under the policy `error`, and
     NothingToTrainError when no row with a target is left.
     """
-    if context_length < _MIN_CONTEXT:
-        raise ValueError(f"context_length is {context_length}; the least is {_MIN_CONTEXT}")
+    if context_length < MIN_CONTEXT:
+        raise ValueError(f"context_length is {context_length}; the least is {MIN_CONTEXT}")
     kept: list[Encoded] = []
     report = LengthReport()
     for whole in rows:
-        row = whole
+        pieces = [whole]
         if len(whole) > context_length:
-            cut = shorten(whole, context_length, policy)
-            if cut is None:
-                report = replace(report, dropped=report.dropped + 1)
-                continue
-            report = replace(report, truncated=report.truncated + 1)
-            row = cut
-        if not row.targets:
-            report = replace(report, without_target=report.without_target + 1)
-            continue
-        kept.append(row)
-        report = report.with_kept(row)
+            pieces = shorten(whole, context_length, policy)
+            report = _with_long(report, len(pieces))
+        for row in pieces:
+            if row.targets:
+                kept.append(row)
+                report = report.with_kept(row)
+            else:
+                report = replace(report, without_target=report.without_target + 1)
     if not kept:
         raise NothingToTrainError(report, context_length)
     return kept, report
 
 
-def shorten(row: Encoded, context_length: int, policy: Policy) -> Encoded | None:
-    """Cut a row that is too long by the policy; None where it is to be dropped.
+def _with_long(report: LengthReport, pieces: int) -> LengthReport:
+    """Count a row that was too long and became so many."""
+    if pieces == 0:
+        return replace(report, dropped=report.dropped + 1)
+    if pieces == 1:
+        return replace(report, truncated=report.truncated + 1)
+    return replace(report, split=report.split + 1)
+
+
+def shorten(row: Encoded, context_length: int, policy: Policy) -> list[Encoded]:
+    """Cut a row that is too long by the policy; none where it is to be dropped.
 
     `truncate_left` keeps the last tokens (so the beginning-of-sequence token goes), and its new
-    first token is no target; `truncate_right` keeps the first tokens.
+    first token is no target; `truncate_right` keeps the first tokens. `split` keeps all: each piece begins
+    with the last token of the one before, which is a target there, so every target stays one, once.
     """
+    ids, trained, line = row.input_ids, row.trained, row.line
     match policy:
         case "error":
             raise OverlengthError(row, context_length)
         case "drop":
-            return None
+            return []
         case "truncate_left":
-            trained = [False, *row.trained[-context_length + 1 :]]
-            return Encoded(row.input_ids[-context_length:], trained, row.line)
+            marks = [False, *trained[-context_length + 1 :]]
+            return [Encoded(ids[-context_length:], marks, line)]
         case "truncate_right":
-            return Encoded(row.input_ids[:context_length], row.trained[:context_length], row.line)
+            return [Encoded(ids[:context_length], trained[:context_length], line)]
+        case "split":
+            starts = range(0, len(row) - 1, context_length - 1)
+            return [
+                Encoded(ids[i : i + context_length], _opened(trained[i : i + context_length]), line)
+                for i in starts
+            ]
         case _:
             assert_never(policy)
+
+
+def _opened(trained: list[bool]) -> list[bool]:
+    return [False, *trained[1:]]

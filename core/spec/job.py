@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
+from core.spec.agreement import check_agreement
 from core.spec.model import ModelFacts
 from core.spec.problems import Problem
 from core.spec.stepping import check_precision, chosen_step
@@ -56,6 +57,7 @@ class JobSpec(Spec):
         context = trainer.context_length or min(limit or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         if limit is not None and context > limit:
             raise SpecError([_beyond_the_model(context, limit, facts.name)])
+        check_agreement(trainer, validated=self.validation_file is not None)
         check_precision(trainer)
         tokens = trainer.tokens_per_pass or context
         filled = trainer.model_copy(

@@ -6,6 +6,9 @@ from core.spec.problems import Problem
 from core.spec.trainer import TrainerSpec
 from core.spec.tree import SpecError
 
+LINEAR = ("pretrain", "sft")
+"""The objectives whose gradient is known before the forward pass."""
+
 
 def chosen_step(
     trainer: TrainerSpec, tokens_per_step: int, tokens_per_pass: int
@@ -40,6 +43,11 @@ def _obstacle(trainer: TrainerSpec, tokens_per_step: int, tokens_per_pass: int) 
         return (
             f"fused cannot be done by optimizer.kind {trainer.optimizer.kind}, which steps all weights at "
             "once; choose apollo_mini, apollo or scale, or step: two_phase"
+        )
+    if trainer.objective.kind not in LINEAR:
+        return (
+            f"fused needs an objective that is linear in the log-probabilities, and {trainer.objective.kind} "
+            "is not: choose step: two_phase"
         )
     if tokens_per_step > tokens_per_pass:
         return (

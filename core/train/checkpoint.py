@@ -93,14 +93,16 @@ def load_state(folder: Path) -> dict[str, Any]:
     return state
 
 
-def drop_old(newest: Path, keep_last: int) -> None:
-    """Remove all checkpoints of a run but ``newest`` and the ``keep_last`` - 1 before it.
+def drop_old(newest: Path, keep_last: int, best_step: int | None = None) -> None:
+    """Remove all checkpoints of a run but ``newest``, the ``keep_last`` - 1 before it, and the best one.
 
     What lies beyond ``newest`` was not whole, or the run would have gone on from there.
     """
     folders = sorted(newest.parent.glob("step-*"))
     visible = [folder for folder in folders if not folder.name.endswith(PARTIAL)]
     kept = [folder for folder in visible if folder.name <= newest.name][-keep_last:]
+    if best_step is not None:
+        kept.append(newest.with_name(checkpoint_name(best_step)))
     for folder in folders:
         if folder not in kept:
             _remove(folder)

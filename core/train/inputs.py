@@ -1,32 +1,21 @@
 """From the names in a spec to a model's folder and encoded rows."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
-from core.data.chat import encode_chat
 from core.data.conversation import ChatTemplateError
-from core.data.encoded import Encoded
-from core.data.overlength import LengthReport, NothingToTrainError, OverlengthError, fit
+from core.data.overlength import NothingToTrainError, OverlengthError
 from core.data.parse import RowError, read_rows
-from core.data.rows import ChatRow
 from core.models.catalog import facts_of
 from core.spec.errors import data_failure
 from core.spec.job import JobSpec
 from core.spec.model import ModelFacts
-from core.spec.objective import SftSpec
 from core.spec.run import INPUTS_FOLDER
+from core.train.lessons import Rows, lesson_kind
+from core.train.lessons.lesson import KindError
 
 READ_BYTES = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Encoded rows that fit the context, and what became of those that did not."""
-
-    rows: list[Encoded]
-    report: LengthReport
 
 
 def locate(name: str, beside: Path) -> Path:
@@ -51,33 +40,21 @@ def model_facts(source: str, name: str) -> ModelFacts:
     return facts_of(folder, name)
 
 
-def read_encoded(
+def read_rows_of(
     spec: JobSpec, param: str, beside: Path, tokenizer: PreTrainedTokenizerBase
 ) -> Rows:
-    """The rows of the spec's ``param`` (training_file or validation_file), ready to train on.
+    """The rows of the spec's ``param`` (training_file or validation_file), ready for its lesson.
 
     Raises RunFailure that names the line and the remedy.
     """
     path = locate(getattr(spec, param), beside)
-    context = spec.trainer.context_length
-    assert context is not None
     try:
         with path.open("rb") as file:
             chunks = iter(lambda: file.read(READ_BYTES), b"")
-            objective, policy = spec.trainer.objective, spec.trainer.on_overlength
-            assert isinstance(objective, SftSpec)
-            assert policy is not None
-            assert policy != "split"
-            encoded = []
-            for row in read_rows(chunks):
-                assert isinstance(row.value, ChatRow)
-                encoded.append(
-                    encode_chat(row.value, tokenizer, train_on=objective.train_on, line=row.line)
-                )
-        rows, report = fit(encoded, context, policy)
+            return lesson_kind(spec).read(spec, read_rows(chunks), tokenizer)
     except FileNotFoundError:
         raise data_failure("file_not_found", f"there is no file '{path}'", param=param) from None
-    except RowError as error:
+    except (RowError, KindError) as error:
         raise data_failure(f"invalid_{param}", str(error), param=param) from error
     except ChatTemplateError as error:
         raise data_failure("chat_template_error", str(error), param=param) from error
@@ -85,4 +62,3 @@ def read_encoded(
         raise data_failure("example_too_long", str(error), param=param) from error
     except NothingToTrainError as error:
         raise data_failure("no_trainable_tokens", str(error), param=param) from error
-    return Rows(rows, report)

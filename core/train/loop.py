@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
-
-from core.data.encoded import Encoded
 from core.data.order import Steps
 from core.optim import load_exact_state
 from core.spec.errors import ExitCode, JobError, RunFailure
 from core.spec.job import JobSpec
+from core.train.best import Best, watched
 from core.train.checkpoint import drop_old, load_state, save_checkpoint
 from core.train.journal import Journal
 from core.train.learner import Learner
@@ -19,31 +17,21 @@ from core.train.weights import state_of
 
 
 class Loop:
-    """One run over ``rows`` in the order of ``steps``. ``done`` counts finished steps."""
+    """One run over a lesson's rows in the order of ``steps``. ``done`` counts finished steps."""
 
     def __init__(
-        self,
-        spec: JobSpec,
-        *,
-        directory: Path,
-        learner: Learner,
-        tokenizer: PreTrainedTokenizerBase,
-        rows: list[Encoded],
-        validation: list[Encoded],
-        steps: Steps,
-        journal: Journal,
+        self, spec: JobSpec, *, directory: Path, learner: Learner, steps: Steps, journal: Journal
     ) -> None:
         self._spec = spec
         self._directory = directory
         self._learner = learner
-        self._tokenizer = tokenizer
-        self._rows = rows
-        self._validation = validation
+        self._lesson = learner.lesson
         self._steps = steps
         self._journal = journal
         self._metrics: dict[str, float] = {}
         self._saved_at: int | None = None
         self._trained_tokens = 0
+        self._best, self._stopping = watched(spec)
         self.done = 0
         self.total = len(steps)
 
@@ -53,6 +41,9 @@ class Loop:
         self._learner.optimizer.load_state_dict(state["optimizer"])
         if state["weights"]:
             load_exact_state(self._learner.model, state["weights"])
+        self._lesson.load_state(state["lesson"])
+        for best in self._watched:
+            best.load_state(state["best"][best.param])
         self._trained_tokens = state["trained_tokens"]
         self._metrics = state["metrics"]
         self.done = self._saved_at = state["step"]
@@ -62,31 +53,33 @@ class Loop:
         meter = Meter(len(self._steps) - self.done)
         if self.done == 0:
             self._evaluate()
-        while self.done < len(self._steps) and not stop.asked:
+        while self.done < len(self._steps) and not stop.asked and not self._patience_is_over:
             self._step(meter)
             if self._due(self._spec.trainer.evaluation.every):
                 self._evaluate()
-            if self._due(self._spec.trainer.checkpoint.every):
+            if self._due(self._spec.trainer.checkpoint.every) or self._is_best:
                 self._save()
         if self.done and self._saved_at != self.done:
             self._save()
-        if self.done < len(self._steps):
+        if self.done < len(self._steps) and not self._patience_is_over:
             self._journal.stopped(self.done)
             return False
+        self._tell_early_stop()
         self._journal.finished(self.done, self._trained_tokens, self._metrics)
         return True
 
     def _step(self, meter: Meter) -> None:
-        rows = [self._rows[index] for index in self._steps[self.done]]
+        rows = self._steps[self.done]
         rate = learning_rate(self._spec, self.done, len(self._steps))
         self.done += 1
-        metrics = self._learner.step(rows, self.done, rate)
-        lines = ", ".join(str(row.line) for row in rows)
+        learnt = self._learner.step(rows, self.done, rate)
+        metrics = dict(learnt.metrics)
+        lines = ", ".join(str(line) for row in rows for line in self._lesson.rows[row].lines)
         _refuse_infinite(metrics, f"at step {self.done} (lines {lines})", self.done - 1)
-        self._trained_tokens += sum(row.targets for row in rows)
-        metrics["epoch"] = self.done / self._steps_per_epoch
-        metrics.update(meter.step(sum(map(len, rows))))
-        self._metrics["train_loss"] = metrics["train_loss"]
+        self._trained_tokens += learnt.targets
+        metrics["epoch"] = self.done / self._steps.per_epoch
+        metrics.update(meter.step(learnt.tokens))
+        self._metrics["train_loss"] = learnt.loss
         self._journal.step_done(
             self.done,
             len(self._steps),
@@ -96,12 +89,43 @@ class Loop:
         )
 
     def _evaluate(self) -> None:
-        if self._validation:
-            loss = self._learner.mean_loss(self._validation)
-            metrics = {"full_valid_loss": loss}
-            _refuse_infinite(metrics, f"on the validation file after step {self.done}", self.done)
-            self._metrics.update(metrics)
-            self._journal.evaluated(self.done, metrics)
+        if not self._lesson.held_out:
+            return
+        metrics = self._learner.measure()
+        _refuse_infinite(metrics, f"on the validation file after step {self.done}", self.done)
+        self._metrics.update(metrics)
+        self._journal.evaluated(self.done, metrics)
+        for best in self._watched:
+            best.see(self.done, metrics)
+
+    @property
+    def _watched(self) -> list[Best]:
+        return [best for best in (self._best, self._stopping) if best is not None]
+
+    @property
+    def _is_best(self) -> bool:
+        """Whether the weights after this step are the best so far, and are to be kept for it."""
+        return self._best is not None and self._best.step == self.done
+
+    @property
+    def _patience_is_over(self) -> bool:
+        stopping = self._spec.trainer.early_stopping
+        if stopping is None or self._stopping is None:
+            return False
+        return self._stopping.since >= stopping.patience
+
+    def _tell_early_stop(self) -> None:
+        if self._patience_is_over and self._stopping is not None:
+            best = self._stopping
+            self._journal.note(
+                "early_stopping",
+                f"ended after step {self.done} of {self.total}: {best.metric} was best, {best.value:g}, "
+                f"after step {best.step}",
+                level="info",
+                metric=best.metric,
+                best=float(best.value or 0.0),
+                step=best.step,
+            )
 
     def _save(self) -> None:
         folder = save_checkpoint(
@@ -109,27 +133,26 @@ class Loop:
             step=self.done,
             spec=self._spec,
             model=self._learner.model,
-            tokenizer=self._tokenizer,
+            tokenizer=self._lesson.tokenizer,
             state={
                 "step": self.done,
                 "trained_tokens": self._trained_tokens,
                 "metrics": self._metrics,
                 "optimizer": self._learner.optimizer.state_dict(),
                 "weights": state_of(self._learner.model, self._spec.trainer.precision),
+                "lesson": self._lesson.state(),
+                "best": {best.param: best.state() for best in self._watched},
             },
         )
         self._saved_at = self.done
         path = folder.relative_to(self._directory).as_posix()
         self._journal.saved(self.done, path, self._metrics)
-        drop_old(folder, self._spec.trainer.checkpoint.keep_last)
+        best_step = None if self._best is None else self._best.step
+        drop_old(folder, self._spec.trainer.checkpoint.keep_last, best_step)
 
     def _due(self, every: int | None) -> bool:
         last = self.done == len(self._steps)
-        return last or self.done % (every or self._steps_per_epoch) == 0
-
-    @property
-    def _steps_per_epoch(self) -> int:
-        return -(-len(self._rows) // self._spec.hyperparameters.batch_size)
+        return last or self.done % (every or self._steps.per_epoch) == 0
 
 
 def _refuse_infinite(metrics: dict[str, float], where: str, last_step: int) -> None:

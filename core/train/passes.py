@@ -1,18 +1,19 @@
 """A step's rows, split into passes that fit, as tensors.
 
 Rows of like length go together and are padded on the right; a causal model never looks there, so padding
-needs no mask. What the passes add up to does not depend on how they were cut.
+needs no mask. Documents packed into one row do not see each other: the layout says where each ends. What
+the passes add up to does not depend on how they were cut.
 
 Legend: B batch, T tokens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from core.data.encoded import Encoded, right_pad
+from core.data.encoded import Row, right_pad
 from core.streambp import Layout
 
 NOT_SCORED = -100
@@ -41,32 +42,33 @@ class Pass:
         return (self.target_ids_BT != NOT_SCORED).float()
 
 
-def passes(rows: Sequence[Encoded], tokens_per_pass: int, device: torch.device) -> Iterator[Pass]:
+def passes(rows: Sequence[Row], tokens_per_pass: int, device: torch.device) -> Iterator[Pass]:
     """All ``rows``, longest first, at most ``tokens_per_pass`` padded tokens at once (or one row)."""
-    for group in _groups(rows, tokens_per_pass):
-        yield _as_pass(group, device)
+    for group in grouped([len(row) for row in rows], tokens_per_pass):
+        yield _as_pass([rows[index] for index in group], device)
 
 
 def largest_passes(
-    rows: Sequence[Encoded], batch_size: int, tokens_per_pass: int
+    lengths: Iterable[int], batch_size: int, tokens_per_pass: int
 ) -> list[tuple[int, int]]:
-    """(rows, tokens a row) of passes that no pass of any step over ``rows`` can exceed in both."""
+    """(rows, tokens a row) of passes that no pass of any step over rows of ``lengths`` can exceed in both."""
     longest: dict[int, int] = {}
-    for tokens in {len(row) for row in rows}:
+    for tokens in set(lengths):
         count = min(batch_size, _rows_at_once(tokens, tokens_per_pass))
         longest[count] = max(tokens, longest.get(count, 0))
     return sorted(longest.items())
 
 
-def target_count(rows: Sequence[Encoded]) -> int:
+def target_count(rows: Sequence[Row]) -> int:
     """Trained tokens in ``rows``: the step's normaliser."""
     return sum(row.targets for row in rows)
 
 
-def _groups(rows: Sequence[Encoded], tokens_per_pass: int) -> Iterator[list[Encoded]]:
-    left = sorted(rows, key=len, reverse=True)
+def grouped(lengths: Sequence[int], tokens_per_pass: int) -> Iterator[list[int]]:
+    """Which of the things of these lengths go through together, by index, longest first."""
+    left = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     while left:
-        size = _rows_at_once(len(left[0]), tokens_per_pass)
+        size = _rows_at_once(lengths[left[0]], tokens_per_pass)
         yield left[:size]
         left = left[size:]
 
@@ -75,11 +77,11 @@ def _rows_at_once(longest: int, tokens_per_pass: int) -> int:
     return max(1, tokens_per_pass // longest)
 
 
-def _as_pass(rows: list[Encoded], device: torch.device) -> Pass:
+def _as_pass(rows: list[Row], device: torch.device) -> Pass:
     padded = right_pad(rows, PAD_ID)
     ids_BT = torch.tensor(padded.input_ids, device=device)
     trained_BT = torch.tensor(padded.trained, device=device)
     targets_BT = torch.full_like(ids_BT, NOT_SCORED)
     targets_BT[:, :-1] = torch.where(trained_BT[:, 1:], ids_BT[:, 1:], NOT_SCORED)
-    layout = Layout.causal([len(row) for row in rows], ids_BT.shape[1])
+    layout = Layout.packed([row.documents for row in rows], ids_BT.shape[1])
     return Pass(ids_BT, targets_BT, layout)

@@ -1,20 +1,28 @@
 """A whole run, from a spec and a directory to a finished job: what command line and library share."""
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.data.order import steps as ordered_steps
 from core.models.catalog import UnreadableModel
 from core.models.load import load_tokenizer
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
+from core.spec.objective import updates_per_batch
 from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
+from core.streambp import attachment_of
+from core.train.base import BaseModel
 from core.train.checkpoint import latest_checkpoint
-from core.train.inputs import Rows, model_facts, model_source, read_encoded
+from core.train.inputs import model_facts, model_source, read_rows_of
 from core.train.journal import Journal
 from core.train.learner import Learner
+from core.train.lessons import lesson_kind
 from core.train.loop import Loop
 from core.train.optimizer import build_optimizer
 from core.train.stop import StopRequest
@@ -36,38 +44,48 @@ def run_job(
     if checkpoint is not None:
         spec = _as_begun(spec, checkpoint)
     tokenizer = load_tokenizer(source)
-    train = read_encoded(spec, "training_file", beside, tokenizer)
-    _tell(train, "training_file", journal)
-    validation = []
+    train = _read(spec, "training_file", beside, tokenizer, journal)
+    held_out: list[Any] = []
     if spec.validation_file is not None:
-        held_out = read_encoded(spec, "validation_file", beside, tokenizer)
-        _tell(held_out, "validation_file", journal)
-        validation = held_out.rows
-    spec = with_chunk_length(spec, source, train.rows, device(), journal)
+        held_out = _read(spec, "validation_file", beside, tokenizer, journal)
+    spec = with_chunk_length(spec, source, [len(row) for row in train], device(), journal)
     model = load_weights(checkpoint or source, device(), spec.trainer.precision)
     numbers = spec.hyperparameters
     with streamed(model, spec.trainer.stream, directory, journal) as layers:
+        train, held_out = (_kept_apart(rows, spec, model, journal) for rows in (train, held_out))
+        lesson = lesson_kind(spec)(
+            spec, model, tokenizer, train, held_out, _base(spec, source, device())
+        )
+        for remark in lesson.remarks():
+            journal.note(remark.code, remark.message)
         loop = Loop(
             spec,
             directory=directory,
-            learner=Learner(spec, model, build_optimizer(spec, model)),
-            tokenizer=tokenizer,
-            rows=train.rows,
-            validation=validation,
+            learner=Learner(spec, lesson, build_optimizer(spec, model)),
             steps=ordered_steps(
-                len(train.rows),
+                len(train),
                 numbers.batch_size,
                 numbers.n_epochs,
                 spec.seed,
                 spec.trainer.max_steps,
+                updates_per_batch(spec.trainer.objective),
             ),
             journal=journal,
         )
         if checkpoint is not None:
             loop.resume(checkpoint)
-        journal.started(loop.done, loop.total, len(train.rows), layers)
+        else:
+            lesson.begin()
+        journal.started(loop.done, loop.total, len(train), layers)
         _tell_step(spec, journal)
-        return loop.run(stop)
+        with closing(lesson):
+            return loop.run(stop)
+
+
+def _base(spec: JobSpec, source: str, device: torch.device) -> BaseModel:
+    chunk_tokens = spec.trainer.stream.chunk_tokens
+    assert chunk_tokens != "auto", "it was chosen"
+    return BaseModel(partial(load_weights, source, device, spec.trainer.precision), chunk_tokens)
 
 
 def device() -> torch.device:
@@ -114,16 +132,48 @@ def _tell_step(spec: JobSpec, journal: Journal) -> None:
     journal.note("step.chosen", message, level="info", step=spec.trainer.step)
 
 
-def _tell(rows: Rows, param: str, journal: Journal) -> None:
-    report = rows.report
-    if report.dropped or report.truncated or report.without_target:
+def _read(
+    spec: JobSpec, param: str, beside: Path, tokenizer: PreTrainedTokenizerBase, journal: Journal
+) -> list[Any]:
+    """A file's rows; tells what became of those that were too long."""
+    found = read_rows_of(spec, param, beside, tokenizer)
+    report = found.report
+    if report.dropped or report.truncated or report.split or report.without_target:
         journal.note(
             "rows.changed",
-            f"{param}: {report.kept} rows kept, {report.truncated} truncated, {report.dropped} dropped, "
-            f"{report.without_target} without a trained token",
+            f"{param}: {report.kept} rows kept, {report.truncated} truncated, {report.split} split, "
+            f"{report.dropped} dropped, {report.without_target} without a trained token",
             param=param,
             kept=report.kept,
             truncated=report.truncated,
+            split=report.split,
             dropped=report.dropped,
             without_target=report.without_target,
         )
+    if len(found.rows) < report.kept:
+        journal.note(
+            "rows.packed",
+            f"{param}: {report.kept} rows stand in {len(found.rows)} of at most "
+            f"{spec.trainer.context_length} tokens",
+            level="info",
+            param=param,
+            rows=report.kept,
+            packed=len(found.rows),
+        )
+    return found.rows
+
+
+def _kept_apart(
+    rows: list[Any], spec: JobSpec, model: PreTrainedModel, journal: Journal
+) -> list[Any]:
+    """The rows, unpacked where the attached ``model`` would mix documents."""
+    mixing = attachment_of(model).mixing
+    apart = lesson_kind(spec).apart(rows) if mixing else rows
+    if len(apart) != len(rows):
+        journal.note(
+            "packing.off",
+            f"rows are not packed: {mixing[0]} would mix documents that stand in one row",
+            rows=len(apart),
+            layer=mixing[0],
+        )
+    return apart

@@ -14,7 +14,6 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from core.data.encoded import Encoded
 from core.models.load import load_config
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
@@ -46,9 +45,9 @@ def as_begun(spec: JobSpec, begun: JobSpec) -> JobSpec:
 
 
 def with_chunk_length(
-    spec: JobSpec, source: str, rows: Sequence[Encoded], device: torch.device, journal: Journal
+    spec: JobSpec, source: str, lengths: Sequence[int], device: torch.device, journal: Journal
 ) -> JobSpec:
-    """The resolved ``spec`` with a number for ``auto``: the best for its ``rows`` on ``device`` now.
+    """The resolved ``spec`` with a number for ``auto``: the best for rows of ``lengths`` on ``device`` now.
 
     Raises RunFailure, kind capacity, where the plan fits with no chunk length.
     """
@@ -57,7 +56,7 @@ def with_chunk_length(
     free = free_bytes(device)
     config = load_config(source)
     try:
-        tokens = _best(spec, config, rows, device, free).chunk_tokens
+        tokens = _best(spec, config, lengths, device, free).chunk_tokens
     except BudgetError as error:
         raise _too_much(error) from error
     except StreamError as error:
@@ -103,7 +102,7 @@ def _with(spec: JobSpec, tokens: int | str) -> JobSpec:
 def _best(
     spec: JobSpec,
     config: PreTrainedConfig,
-    rows: Sequence[Encoded],
+    lengths: Sequence[int],
     device: torch.device,
     free: int,
 ) -> Footprint:
@@ -118,7 +117,7 @@ def _best(
         fused=trainer.step == "fused",
     )
     wish = weighed(wish, empty, trainer.optimizer, trainer.precision, device.type)
-    shapes = largest_passes(rows, spec.hyperparameters.batch_size, trainer.tokens_per_pass)
+    shapes = largest_passes(lengths, spec.hyperparameters.batch_size, trainer.tokens_per_pass)
     ladder = chunk_ladder(config, dtype=dtype, busy=busy_tokens(device.type))
     return best_of(ladder, shapes, wish, free)
 

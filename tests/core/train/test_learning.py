@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from core.train.inputs import read_encoded
+from core.train.inputs import model_facts, read_rows_of
 
 
 def test_the_loss_of_rows_seen_often_falls(make_spec, train):
@@ -71,7 +71,8 @@ def test_the_validation_loss_is_that_of_the_stock_model(make_spec, train, tmp_pa
 @torch.no_grad()
 def _stock_loss(spec, folder, beside):
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    rows = read_encoded(spec, "validation_file", beside, tokenizer).rows
+    spec = spec.resolved(model_facts(spec.model, "toy"))
+    rows = read_rows_of(spec, "validation_file", beside, tokenizer).rows
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     total = 0.0
     for row in rows:

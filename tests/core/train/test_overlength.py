@@ -56,6 +56,7 @@ def test_what_became_of_the_rows_is_told(run, policy, kept, truncated, dropped, 
         "param": "training_file",
         "kept": kept,
         "truncated": truncated,
+        "split": 0,
         "dropped": dropped,
         "without_target": without_target,
     }

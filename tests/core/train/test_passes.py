@@ -11,8 +11,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from core.data.encoded import Encoded
+from core.data.pack import pack
 from core.streambp import attach
 from core.train.learner import Learner
+from core.train.lessons.supervised import SupervisedLesson
 from core.train.passes import largest_passes, passes
 
 LENGTHS = (5, 33, 12, 20)
@@ -46,8 +48,9 @@ def stepped(stock, make_spec):
         model = stock()
         before = {name: p.detach().clone() for name, p in model.named_parameters()}
         attach(model, chunk_tokens=8)
-        learner = Learner(spec, model, torch.optim.SGD(model.parameters(), lr=1.0))
-        loss = learner.step(rows, 1, learning_rate=1.0)["train_loss"]
+        lesson = SupervisedLesson(spec, model, None, rows, [])
+        learner = Learner(spec, lesson, torch.optim.SGD(model.parameters(), lr=1.0))
+        loss = learner.step(range(len(rows)), 1, learning_rate=1.0).loss
         return loss, {n: before[n] - p.detach() for n, p in model.named_parameters()}
 
     return step
@@ -83,18 +86,25 @@ def test_a_short_last_batch_is_divided_by_its_own_tokens(stepped, stock, rows):
         torch.testing.assert_close(gradient, plain_gradients[name], rtol=1e-5, atol=1e-7, msg=name)
 
 
+@pytest.mark.parametrize("capacity", [33, 45, 70, 100])
+def test_packed_rows_give_the_loss_and_gradient_of_rows_apart(stepped, rows, capacity):
+    packed = pack(rows, capacity)
+    assert len(packed) < len(rows)
+    (loss, gradients), (plain_loss, plain_gradients) = stepped(packed, ALL), stepped(rows, EACH)
+    assert loss == pytest.approx(plain_loss, abs=1e-12)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, plain_gradients[name], rtol=1e-9, atol=1e-12, msg=name)
+
+
 def test_padding_beside_a_longer_row_changes_no_loss(make_spec, stock, rows):
     model = stock()
     attach(model, chunk_tokens=8)
-    learners = [
-        Learner(
-            make_spec(trainer={"tokens_per_pass": tokens}),
-            model,
-            torch.optim.SGD([model.lm_head.weight]),
-        )
+    apart, together = (
+        SupervisedLesson(
+            make_spec(trainer={"tokens_per_pass": tokens}), model, None, [], rows
+        ).measure()["full_valid_loss"]
         for tokens in (EACH, ALL)
-    ]
-    apart, together = (learner.mean_loss(rows) for learner in learners)
+    )
     assert apart == pytest.approx(together, abs=1e-6)
 
 
@@ -115,7 +125,7 @@ def test_a_target_is_the_next_token_and_never_the_padding():
 @pytest.mark.parametrize("tokens_per_pass", [EACH, 40, 64, ALL])
 @pytest.mark.parametrize("batch_size", [1, 2, 4])
 def test_no_pass_is_both_wider_and_longer_than_the_largest(rows, tokens_per_pass, batch_size):
-    largest = largest_passes(rows, batch_size, tokens_per_pass)
+    largest = largest_passes(map(len, rows), batch_size, tokens_per_pass)
     for step in itertools.permutations(rows, batch_size):
         for one in passes(step, tokens_per_pass, torch.device("cpu")):
             count, tokens = one.input_ids_BT.shape

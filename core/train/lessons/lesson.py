@@ -1,0 +1,128 @@
+"""What the loop asks of an objective, and what it is told."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from core.data.overlength import LengthReport
+from core.data.parse import ParsedRow
+from core.spec.job import JobSpec
+from core.streambp.ledger import Settle
+
+Base = Callable[[], AbstractContextManager[PreTrainedModel]]
+"""A context in which there is the model as it was before training, attached and frozen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A file's rows as a lesson wants them, and what became of those that were too long.
+
+    Each has a length in tokens, and `lines`: where in the file it came from.
+    """
+
+    rows: list[Any]
+    report: LengthReport
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """One optimizer step's figures.
+
+    ``tokens`` went through the model, ``targets`` of them carried loss. Without a ``signal`` nothing was
+    to be learnt, and no weight is stepped. ``metrics`` are the objective's own.
+    """
+
+    loss: float
+    tokens: int
+    targets: int
+    signal: bool = True
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that is done otherwise than one might think; a note of the run's journal."""
+
+    code: str
+    message: str
+
+
+class Lesson(ABC):
+    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured."""
+
+    linear: ClassVar[bool] = False
+    """Whether the objective is linear in the log-probabilities, so that a step can be fused."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        rows: Sequence[Any],
+        held_out: Sequence[Any],
+        base: Base | None = None,
+    ) -> None:
+        self.spec = spec
+        self.base = base or _no_base
+        self.model = model
+        self.tokenizer = tokenizer
+        self.rows = rows
+        self.held_out = held_out
+        self.device = next(model.parameters()).device
+
+    @staticmethod
+    @abstractmethod
+    def read(
+        spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
+    ) -> Rows:
+        """Encode a file's rows, none longer than the context.
+
+        Raises KindError, ChatTemplateError, OverlengthError, NothingToTrainError.
+        """
+
+    @staticmethod
+    def apart(rows: list[Any]) -> list[Any]:
+        """The rows for a model whose layers would mix documents that stand in one."""
+        return rows
+
+    @abstractmethod
+    def learn(self, rows: Sequence[int], step: int, settle: Settle | None) -> Learnt:
+        """Add the gradients of step ``step`` (from 1) on these of the rows; the model is in training mode."""
+
+    @abstractmethod
+    def measure(self) -> dict[str, float]:
+        """Metrics of the held-out rows, of which there are some; the model is in evaluation mode."""
+
+    def remarks(self) -> list[Remark]:
+        """What the run is to tell before it starts."""
+        return []
+
+    def begin(self) -> None:  # noqa: B027 - most lessons have nothing to do here
+        """Before the first step of a run, never of one that is resumed."""
+
+    def close(self) -> None:  # noqa: B027 - nor here
+        """After the last step, or when the run is stopped or fails."""
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs beyond weights and the number of the step: tensors, numbers, text."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 - nor here
+        """Take what `state` gave."""
+
+
+class KindError(ValueError):
+    """A row of a kind of which the objective cannot learn."""
+
+    def __init__(self, row: ParsedRow, objective: str, wanted: str) -> None:
+        super().__init__(
+            f"line {row.line} is a {row.shape} row; the objective {objective} learns from {wanted}"
+        )
+
+
+def _no_base() -> AbstractContextManager[PreTrainedModel]:
+    raise LookupError("this lesson was not given the base model")

@@ -1,0 +1,99 @@
+"""Pre-training and supervised fine-tuning: cross-entropy over the targets of the whole optimizer step."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from core.data.chat import encode_chat
+from core.data.encoded import Encoded
+from core.data.kinds import Document, Tokens
+from core.data.overlength import fit
+from core.data.pack import Packed, pack, unpacked
+from core.data.parse import ParsedRow
+from core.data.rows import ChatRow
+from core.data.text import encode_document, encode_tokens
+from core.objectives import Loss, linear_weight, sft
+from core.spec.job import JobSpec
+from core.spec.objective import SftSpec
+from core.streambp import backward_linear, token_logps
+from core.streambp.ledger import Settle
+from core.train.lessons.buckets import PositionBuckets
+from core.train.lessons.lesson import KindError, Learnt, Lesson, Rows
+from core.train.passes import Pass, passes, target_count
+
+
+class SupervisedLesson(Lesson):
+    """Rows are `Encoded`, or `Packed` where the spec asks for packing."""
+
+    linear: ClassVar[bool] = True
+
+    @staticmethod
+    def read(
+        spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
+    ) -> Rows:
+        """Encode chat rows (sft), documents (pretrain) and ready tokens (both)."""
+        trainer = spec.trainer
+        assert trainer.context_length is not None, "a resolved spec has one"
+        assert trainer.on_overlength is not None, "a resolved spec has one"
+        encoded = [_encoded(row, spec, tokenizer) for row in parsed]
+        rows, report = fit(encoded, trainer.context_length, trainer.on_overlength)
+        return Rows(pack(rows, trainer.context_length) if trainer.packing else rows, report)
+
+    @staticmethod
+    def apart(rows: list[Any]) -> list[Any]:
+        """Packed rows, each by itself again."""
+        return unpacked(rows) if any(isinstance(row, Packed) for row in rows) else rows
+
+    def learn(self, rows: Sequence[int], step: int, settle: Settle | None) -> Learnt:  # noqa: ARG002 - no step is like another
+        """Cross-entropy is linear in the log-probabilities, so the head is walked once a pass."""
+        chosen = [self.rows[index] for index in rows]
+        count = target_count(chosen)
+        total = sum(
+            self._learn(part, count, settle).sums["token_loss"] for part in self._passes(chosen)
+        )
+        return Learnt(total / count, tokens=sum(map(len, chosen)), targets=count)
+
+    @torch.no_grad()
+    def measure(self) -> dict[str, float]:
+        """Mean loss of the held-out targets in nats, and by where in its document a target stands."""
+        buckets = PositionBuckets()
+        for part in self._passes(self.held_out):
+            logp_BT = token_logps(self.model, *part.scored, head_chunk_tokens=self._tile)
+            buckets.add(-logp_BT, part.weight_BT, part.layout.position_ids())
+        return buckets.metrics("full_valid_loss")
+
+    def _passes(self, rows: Sequence[Encoded]) -> list[Pass]:
+        tokens = self.spec.trainer.tokens_per_pass
+        assert tokens is not None, "a resolved spec has one"
+        return list(passes(rows, tokens, self.device))
+
+    def _learn(self, part: Pass, normaliser: float, settle: Settle | None) -> Loss:
+        def objective(logp_BT: Tensor) -> Loss:
+            return sft(logp_BT, part.weight_BT, normaliser=normaliser)
+
+        weight_BT = linear_weight(objective, part.weight_BT)
+        return objective(
+            backward_linear(
+                self.model, *part.scored, weight_BT, head_chunk_tokens=self._tile, settle=settle
+            )
+        )
+
+    @property
+    def _tile(self) -> int:
+        return self.spec.trainer.stream.head_chunk_tokens
+
+
+def _encoded(row: ParsedRow, spec: JobSpec, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+    objective = spec.trainer.objective
+    match row.value:
+        case Tokens() as tokens:
+            return encode_tokens(tokens, line=row.line)
+        case ChatRow() as chat if isinstance(objective, SftSpec):
+            return encode_chat(chat, tokenizer, train_on=objective.train_on, line=row.line)
+        case Document() as document if objective.kind == "pretrain":
+            return encode_document(document, tokenizer, line=row.line)
+    wanted = "chat rows" if objective.kind == "sft" else "plain text"
+    raise KindError(row, objective.kind, f"{wanted} or ready tokens")
