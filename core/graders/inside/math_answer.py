@@ -15,9 +15,9 @@ class MathAnswer:
         assert not settings, "math has no settings"
 
     def prepare(self) -> None:
-        """Import math-verify and, by reading a fraction, all of sympy that it needs."""
-        library("math_verify")
-        assert self._read(r"$\frac{1}{2}$")
+        """Import math-verify and, by comparing two polynomials, what sympy imports only when asked."""
+        pair = {"input": "$x^2 + 2x + 1$", "reference": "(x+1)^2"}
+        assert self.run(pair) == 1.0, "math-verify does not know that (x+1)^2 is x^2 + 2x + 1"
 
     def run(self, payload: dict[str, Any]) -> float:
         """1 if the two are equal, 0 if not or where ``input`` holds no answer."""

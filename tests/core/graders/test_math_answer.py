@@ -12,7 +12,7 @@ SPEC = parse_grader({"type": "math", "reference": "{{ item.answer }}"})
 
 @pytest.fixture(scope="module")
 def grading():
-    with Grading(SPEC, limits=Limits(2.0)) as grading:
+    with Grading(SPEC, limits=Limits(5.0)) as grading:
         grading.grade(Sample("1"), {"answer": "1"})  # later tests do not pay for the start
         yield grading
 
