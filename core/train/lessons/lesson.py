@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from core.data.fitness import Objective, why_unfit
 from core.data.overlength import LengthReport
 from core.data.parse import ParsedRow
 from core.spec.job import JobSpec
@@ -116,12 +117,12 @@ class Lesson(ABC):
 
 
 class KindError(ValueError):
-    """A row of a kind of which the objective cannot learn."""
+    """A row of a shape that the objective cannot learn from; says what can."""
 
-    def __init__(self, row: ParsedRow, objective: str, wanted: str) -> None:
-        super().__init__(
-            f"line {row.line} is a {row.shape} row; the objective {objective} learns from {wanted}"
-        )
+    def __init__(self, row: ParsedRow, objective: Objective) -> None:
+        misfit = why_unfit(row.shape, objective)
+        assert misfit is not None, "it was just refused"
+        super().__init__(f"line {row.line}: {misfit.message}. {misfit.hint}")
 
 
 def _no_base() -> AbstractContextManager[PreTrainedModel]:

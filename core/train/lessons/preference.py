@@ -148,7 +148,7 @@ class PreferenceLesson(Lesson):
 def _encoded(row: ParsedRow, tokenizer: PreTrainedTokenizerBase) -> EncodedPair:
     if isinstance(row.value, Preference):
         return encode_pair(row.value, tokenizer, row.line)
-    raise KindError(row, "dpo", "pairs of a chosen and a rejected answer")
+    raise KindError(row, "dpo")
 
 
 def _added(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:

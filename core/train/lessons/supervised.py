@@ -95,5 +95,4 @@ def _encoded(row: ParsedRow, spec: JobSpec, tokenizer: PreTrainedTokenizerBase) 
             return encode_chat(chat, tokenizer, train_on=objective.train_on, line=row.line)
         case Document() as document if objective.kind == "pretrain":
             return encode_document(document, tokenizer, line=row.line)
-    wanted = "chat rows" if objective.kind == "sft" else "plain text"
-    raise KindError(row, objective.kind, f"{wanted} or ready tokens")
+    raise KindError(row, objective.kind)

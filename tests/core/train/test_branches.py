@@ -53,4 +53,4 @@ def test_every_layout_scores_every_answer_as_the_stock_model_does(model, branche
             want[member, number] = logp[len(one.prompt_ids) - 1 :].sum().item()
     for shared in (True, False):
         for tokens in (1, 25, 1000):
-            assert scores(model, branches, tokens, share=shared) == pytest.approx(want, abs=1e-9)
+            assert scores(model, branches, tokens, shared=shared) == pytest.approx(want, abs=1e-9)
