@@ -65,5 +65,8 @@ def test_a_directory_with_another_spec_s_run_is_refused(make_spec, train):
 def test_the_state_holds_numbers_and_tensors_only(make_spec, train):
     folder = train(make_spec()).checkpoint
     state = torch.load(folder / "training_state.pt", weights_only=True)
-    assert state.keys() == {"step", "trained_tokens", "metrics", "optimizer", "weights"}
+    assert state.keys() == {
+        *("step", "trained_tokens", "metrics", "optimizer", "weights"),
+        *("lesson", "best"),
+    }
     assert state["step"] == 8
