@@ -10,6 +10,7 @@ from typing import Any
 
 from core.spec.model import ModelFacts
 
+ADAPTER_CONFIG_FILE = "adapter_config.json"
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
@@ -30,6 +31,16 @@ class UnreadableModel(ModelUnusable):
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"config.json of the model '{name}' cannot be used: {reason}")
+
+
+class AdapterAlone(ModelUnusable):
+    """A folder that holds an adapter, as a checkpoint of a LoRA job does, and not a whole model."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the model '{name}' is an adapter without the weights that it belongs to; train it with "
+            "trainer.adapter.merge: true and give the folder merged/ of the checkpoint"
+        )
 
 
 class Catalog:
@@ -60,8 +71,11 @@ class Catalog:
 def facts_of(folder: Path, name: str) -> ModelFacts:
     """The facts in ``folder/config.json``; of a multi-part model, those of its text part.
 
-    Raises UnreadableModel.
+    Raises UnreadableModel or AdapterAlone.
     """
+    if (folder / ADAPTER_CONFIG_FILE).exists():
+        # transformers would go and look for the base, and load the adapter into it.
+        raise AdapterAlone(name)
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_bytes())
         text = config.get("text_config", config)

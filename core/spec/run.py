@@ -7,6 +7,7 @@ kept/                            what layers keep for the backward pass, while a
 trainer.log                      what the process printed, if a worker started it
 checkpoints/step-00000010/       a whole checkpoint; it appears by a rename
     manifest.json                written last: every other file with its hash
+    merged/                      of a job with trainer.adapter.merge: the whole model
 """
 
 from typing import Final
@@ -28,7 +29,7 @@ def checkpoint_name(step: int) -> str:
 
 
 class ManifestFile(Spec):
-    """One file of a checkpoint. ``kind``: weights, tokenizer, spec, optimizer or state."""
+    """One file of a checkpoint. ``kind``: weights, adapter, config, tokenizer, spec or state."""
 
     path: str
     kind: str

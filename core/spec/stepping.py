@@ -28,8 +28,13 @@ def chosen_step(
 
 
 def check_precision(trainer: TrainerSpec) -> None:
-    """Raise SpecError where the optimizer would lose updates of weights held so."""
+    """Raise SpecError where the optimizer would lose updates of weights held so.
+
+    Beside an adapter they are frozen, and its own matrices are float32.
+    """
     kind, precision = trainer.optimizer.kind, trainer.precision
+    if trainer.adapter.kind == "lora":
+        return
     if precision != "float32" and not trainer.optimizer.fusible:
         problem = (
             f"{precision} weights lose small updates with optimizer.kind {kind}, which rounds to nearest; "

@@ -1,8 +1,9 @@
 """Checkpoints: written aside, hashed, renamed. One that can be seen is whole.
 
-A checkpoint is a model's folder that transformers loads as it is, plus ``training_state.pt``: the optimizer's
-state and the number of steps done. The order of rows and all random numbers are functions of that number, so
-nothing else is needed to go on as if nothing had happened.
+A checkpoint is a model's folder that transformers loads as it is (of a LoRA job, an adapter's, which peft
+loads), plus ``training_state.pt``: the optimizer's state and the number of steps done. The order of rows
+and all random numbers are functions of that number, so nothing else is needed to go on as if nothing had
+happened.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ import torch
 from pydantic import ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from core.models.adapter import FILES as ADAPTER_FILES
 from core.spec.job import JobSpec
 from core.spec.run import (
     CHECKPOINTS_FOLDER,
@@ -25,7 +27,7 @@ from core.spec.run import (
     ManifestFile,
     checkpoint_name,
 )
-from core.train.weights import saved_tensors
+from core.train.weights import save_weights
 
 STATE_FILE = "training_state.pt"
 PARTIAL = ".partial"
@@ -48,8 +50,8 @@ def save_checkpoint(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        model.save_pretrained(partial, state_dict=saved_tensors(model, spec.trainer.precision))
-        tokenizer.save_pretrained(partial)
+        for folder in save_weights(model, spec.trainer, partial):
+            tokenizer.save_pretrained(folder)
         (partial / SPEC_FILE).write_text(spec.model_dump_json(indent=2) + "\n")
         # Given a path, torch would hide why a write failed.
         with (partial / STATE_FILE).open("wb") as file:
@@ -133,6 +135,8 @@ def _kind(name: str) -> str:
         return "state"
     if name == SPEC_FILE:
         return "spec"
+    if name in ADAPTER_FILES:
+        return "adapter"
     if name in MODEL_FILES:
         return "config"
     return "weights" if name.endswith(WEIGHTS_KINDS) else "tokenizer"

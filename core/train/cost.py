@@ -6,8 +6,10 @@ from typing import Any, assert_never
 import torch
 from transformers import PreTrainedModel
 
+from core.models.adapter import with_adapter
 from core.optim import int8_bytes
 from core.optim.parts import part_elements
+from core.spec.adapter import AdapterSpec, FullSpec, LoraSpec
 from core.spec.optimizer import (
     AdamWSpec,
     ApolloMiniSpec,
@@ -22,6 +24,7 @@ from core.train.optimizer import named_optimizer
 
 _ROUNDING_COPIES = 6  # of a part: the wide weight, random words, and what is made of them
 _SVD_COPIES = 4  # the gradient, both sides' vectors, and what LAPACK works in
+FULL = FullSpec()
 _SINGLE = torch.float32.itemsize
 
 
@@ -31,14 +34,20 @@ def weighed(
     chosen: OptimizerSpec,
     precision: Precision,
     device_type: str,
+    adapter: AdapterSpec = FULL,
 ) -> Wish:
     """``wish`` with what ``chosen`` costs, and what weights take that are held in ``precision``.
 
-    ``model`` is in the dtype in which these compute, and may lie on the meta device.
+    ``model`` is in the dtype in which these compute, may lie on the meta device, and gets the ``adapter``.
     """
-    rounded = precision != "float32"
-    cost = step_cost(model, chosen, foreach=device_type != "cpu", rounded=rounded)
     held = int8_bytes(model) if precision == "int8" else None
+    rounded = precision != "float32"
+    if isinstance(adapter, LoraSpec):
+        with_adapter(model, adapter, seed=0, base="")
+        rounded = False  # of its matrices, which are all that is stepped
+        if held is not None:
+            held += sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    cost = step_cost(model, chosen, foreach=device_type != "cpu", rounded=rounded)
     return replace(wish, step=cost, held_weights=held)
 
 

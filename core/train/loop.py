@@ -139,7 +139,7 @@ class Loop:
                 "trained_tokens": self._trained_tokens,
                 "metrics": self._metrics,
                 "optimizer": self._learner.optimizer.state_dict(),
-                "weights": state_of(self._learner.model, self._spec.trainer.precision),
+                "weights": state_of(self._learner.model, self._spec.trainer),
                 "lesson": self._lesson.state(),
                 "best": {best.param: best.state() for best in self._watched},
             },

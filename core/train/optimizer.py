@@ -41,7 +41,7 @@ def optimizer_of(
 ) -> torch.optim.Optimizer:
     """One of our own optimizers or of torch's. Raises OptimError for what it cannot train."""
     if isinstance(chosen, AdamWSpec | SgdSpec):
-        refuse_int8(model.parameters(), chosen.kind)
+        refuse_int8(_trainable(model), chosen.kind)
     match chosen:
         case ApolloSpec() | ApolloMiniSpec() | ScaleSpec():
             return named_optimizer(chosen, model, rate=rate, seed=seed)

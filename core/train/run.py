@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.data.order import steps as ordered_steps
-from core.models.catalog import UnreadableModel
+from core.models.catalog import ModelUnusable
 from core.models.load import load_tokenizer
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
@@ -27,7 +27,7 @@ from core.train.loop import Loop
 from core.train.optimizer import build_optimizer
 from core.train.stop import StopRequest
 from core.train.stream import as_begun, streamed, with_chunk_length
-from core.train.weights import load_weights
+from core.train.weights import trained_model
 
 
 def run_job(
@@ -49,7 +49,7 @@ def run_job(
     if spec.validation_file is not None:
         held_out = _read(spec, "validation_file", beside, tokenizer, journal)
     spec = with_chunk_length(spec, source, [len(row) for row in train], device(), journal)
-    model = load_weights(checkpoint or source, device(), spec.trainer.precision)
+    model = trained_model(spec, source, checkpoint, device())
     numbers = spec.hyperparameters
     with streamed(model, spec.trainer.stream, directory, journal) as layers:
         train, held_out = (_kept_apart(rows, spec, model, journal) for rows in (train, held_out))
@@ -99,7 +99,7 @@ def _resolved(spec: JobSpec, source: str) -> JobSpec:
     except SpecError as error:
         first = error.problems[0]
         raise spec_failure(first.code, first.message, param=first.path) from error
-    except UnreadableModel as error:
+    except ModelUnusable as error:
         raise spec_failure("model_not_trainable", str(error), param="model") from error
     except OSError as error:
         raise spec_failure(

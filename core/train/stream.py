@@ -9,12 +9,15 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from core.models.adapter import with_adapter
 from core.models.load import load_config
+from core.spec.adapter import LoraSpec
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import KEPT_FOLDER
@@ -116,10 +119,16 @@ def _best(
         store=trainer.stream.store if on_gpu or trainer.stream.store == "disk" else "device",
         fused=trainer.step == "fused",
     )
-    wish = weighed(wish, empty, trainer.optimizer, trainer.precision, device.type)
+    adapter = trainer.adapter
+    wish = weighed(wish, empty, trainer.optimizer, trainer.precision, device.type, adapter)
     shapes = largest_passes(lengths, spec.hyperparameters.batch_size, trainer.tokens_per_pass)
-    ladder = chunk_ladder(config, dtype=dtype, busy=busy_tokens(device.type))
+    change = partial(_adapted, adapter) if isinstance(adapter, LoraSpec) else None
+    ladder = chunk_ladder(config, dtype=dtype, busy=busy_tokens(device.type), change=change)
     return best_of(ladder, shapes, wish, free)
+
+
+def _adapted(adapter: LoraSpec, model: PreTrainedModel) -> None:
+    with_adapter(model, adapter, seed=0, base="")
 
 
 def _too_much(error: BudgetError) -> RunFailure:

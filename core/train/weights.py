@@ -1,7 +1,8 @@
 """A run's weights, by the spec's precision: how they are loaded, saved, and found again.
 
 int8 weights are saved twice: dequantised among the model's files, which anybody can load, and as codes
-and scales in the training state, from which a run goes on bit for bit.
+and scales in the training state, from which a run goes on bit for bit. Beside an adapter the weights are
+frozen: then the adapter alone is saved, in every checkpoint, and beside it the merged model if asked for.
 """
 
 from pathlib import Path
@@ -10,10 +11,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from core.models.adapter import load_adapter, merged_tensors, save_adapter, with_adapter
 from core.models.load import load_model
 from core.optim import OptimError, dequantised_tensors, exact_state, quantise_model
+from core.spec.adapter import FullSpec
 from core.spec.errors import spec_failure
-from core.spec.trainer import Precision
+from core.spec.job import JobSpec
+from core.spec.trainer import Precision, TrainerSpec
+
+MERGED_FOLDER = "merged"
 
 
 def computing_dtype(precision: Precision, device_type: str) -> torch.dtype:
@@ -39,11 +45,38 @@ def load_weights(source: str | Path, device: torch.device, precision: Precision)
     return model
 
 
-def saved_tensors(model: PreTrainedModel, precision: Precision) -> dict[str, Tensor] | None:
-    """What is saved in the place of the model's own state; None: that itself."""
-    return dict(dequantised_tensors(model)) if precision == "int8" else None
+def trained_model(
+    spec: JobSpec, source: str, checkpoint: Path | None, device: torch.device
+) -> PreTrainedModel:
+    """The model that ``spec`` trains, as it is at the beginning or in ``checkpoint``. Raises RunFailure."""
+    adapter, precision = spec.trainer.adapter, spec.trainer.precision
+    if isinstance(adapter, FullSpec):
+        return load_weights(checkpoint or source, device, precision)
+    # What is quantised is decided before there are matrices that must not be.
+    model = load_weights(source, device, precision)
+    with_adapter(model, adapter, seed=spec.seed, base=spec.model)
+    if checkpoint is not None:
+        load_adapter(model, checkpoint)
+    return model
 
 
-def state_of(model: PreTrainedModel, precision: Precision) -> dict[str, Tensor]:
-    """What the training state holds of the weights: nothing where the model's files say all."""
-    return exact_state(model) if precision == "int8" else {}
+def save_weights(model: PreTrainedModel, trainer: TrainerSpec, folder: Path) -> list[Path]:
+    """Write what was trained into ``folder``; gives the folders that hold a model or an adapter."""
+    if isinstance(trainer.adapter, FullSpec):
+        tensors = dict(dequantised_tensors(model)) if trainer.precision == "int8" else None
+        model.save_pretrained(folder, state_dict=tensors)
+        return [folder]
+    save_adapter(model, folder)
+    if not trainer.adapter.merge:
+        return [folder]
+    merged = folder / MERGED_FOLDER
+    model.save_pretrained(
+        merged, state_dict=dict(merged_tensors(model, dequantised_tensors(model)))
+    )
+    return [folder, merged]
+
+
+def state_of(model: PreTrainedModel, trainer: TrainerSpec) -> dict[str, Tensor]:
+    """What the training state holds of the weights: nothing where the other files say all."""
+    trains_int8 = trainer.precision == "int8" and isinstance(trainer.adapter, FullSpec)
+    return exact_state(model) if trains_int8 else {}

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from core.streambp.errors import BudgetError
-from core.streambp.plan.footprint import Footprint, footprints
+from core.streambp.plan.footprint import Change, Footprint, footprints
 from core.streambp.plan.memory import GIB, longest_context, memory_plan
 from core.streambp.plan.terms import Wish
 
@@ -46,11 +46,14 @@ def best_chunk(
 
 
 def chunk_ladder(
-    config: PreTrainedConfig, *, dtype: torch.dtype, busy: int = BUSY
+    config: PreTrainedConfig, *, dtype: torch.dtype, busy: int = BUSY, change: Change | None = None
 ) -> list[Footprint]:
-    """The model in every chunk length that is tried: from 2 `busy` down to an eighth of `busy`."""
+    """The model in every chunk length that is tried: from 2 `busy` down to an eighth of `busy`.
+
+    `change` is what is done to it before it is trained.
+    """
     lengths = [2 * busy] + [max(busy >> halvings, 1) for halvings in range(_HALVINGS + 1)]
-    return footprints(config, dtype=dtype, chunk_lengths=lengths)
+    return footprints(config, dtype=dtype, chunk_lengths=lengths, change=change)
 
 
 def best_of(

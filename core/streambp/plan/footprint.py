@@ -7,7 +7,7 @@ from the family's own code, not from a formula per family.
 Legend: B rows, C chunk, D width.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from core.streambp.anatomy import decoder_layers, decoder_of
 from core.streambp.call import cache_argument
+from core.streambp.dtypes import summing_dtype
 from core.streambp.errors import PlanError, at_least_one
 from core.streambp.peak import LiveBytes
 from core.streambp.plan.attention import PLANNED, watching
@@ -29,13 +30,15 @@ class LayerCost:
     """One decoder layer, in bytes; widths of keys and values in elements per token.
 
     `walk` is the most that one chunk needs, forward and backward, with the gradient of one parameter
-    at a time. `score_heads` is 0 where a kernel attends, else how many heads' scores are spelled
-    out. `window` limits what a chunk sees. `whole` is True where the layer cannot be streamed,
-    `looked_up` where its input is made again from tokens.
+    at a time. `parameters` are all weights, `gradients` the long sums of the trained ones.
+    `score_heads` is 0 where a kernel attends, else how many heads' scores are spelled out. `window`
+    limits what a chunk sees. `whole` is True where the layer cannot be streamed, `looked_up` where its
+    input is made again from tokens.
     """
 
     walk: int
     parameters: int
+    gradients: int
     key_width: int
     value_width: int
     attention_width: int
@@ -48,7 +51,11 @@ class LayerCost:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a model costs, chunk by chunk; made by `footprint`."""
+    """What a model costs, chunk by chunk; made by `footprint`.
+
+    `gradients` are bytes of `.grad`, of trained weights alone, of which the largest has as many elements
+    as `largest_parameter` says; some are `narrow` if their long sums need a wider dtype.
+    """
 
     model_type: str
     dtype: torch.dtype
@@ -59,6 +66,9 @@ class Footprint:
     width: int
     vocabulary: int
     largest_parameter: int
+    gradients: int
+    narrow: bool
+    head_trained: bool
     layers: tuple[LayerCost, ...]
 
 
@@ -76,18 +86,27 @@ def meta_model(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     return model.train()
 
 
-def footprint(config: PreTrainedConfig, *, dtype: torch.dtype, chunk_tokens: int) -> Footprint:
+Change = Callable[[PreTrainedModel], None]
+"""What is done to a model before it is trained: parts are frozen, or adapters put in."""
+
+
+def footprint(
+    config: PreTrainedConfig, *, dtype: torch.dtype, chunk_tokens: int, change: Change | None = None
+) -> Footprint:
     """Count what a model of `config` costs in chunks of `chunk_tokens`. Raises StreamErrors."""
-    return footprints(config, dtype=dtype, chunk_lengths=[chunk_tokens])[0]
+    return footprints(config, dtype=dtype, chunk_lengths=[chunk_tokens], change=change)[0]
 
 
 def footprints(
-    config: PreTrainedConfig, *, dtype: torch.dtype, chunk_lengths: Sequence[int]
-) -> list[Footprint]:
+    config: PreTrainedConfig, *, dtype: torch.dtype, chunk_lengths: Sequence[int],
+    change: Change | None = None,
+) -> list[Footprint]:  # fmt: skip
     """As `footprint`, for several chunk lengths of one model."""
     for length in chunk_lengths:
         at_least_one("chunk_tokens", length)
     model = meta_model(config, dtype)
+    if change is not None:
+        change(model)
     return [_counted(model, str(config.model_type), length) for length in chunk_lengths]
 
 
@@ -97,6 +116,7 @@ def _counted(model: PreTrainedModel, model_type: str, chunk_tokens: int) -> Foot
     embedding: Any = model.get_input_embeddings().weight
     output: Any = model.get_output_embeddings().weight
     parameters = list(model.parameters())
+    trained = [p for p in parameters if p.requires_grad]
     return Footprint(
         model_type=model_type,
         dtype=output.dtype,
@@ -106,7 +126,10 @@ def _counted(model: PreTrainedModel, model_type: str, chunk_tokens: int) -> Foot
         tied=embedding is output,
         width=output.shape[1],
         vocabulary=output.shape[0],
-        largest_parameter=max(p.numel() for p in parameters),
+        largest_parameter=max(p.numel() for p in trained),
+        gradients=sum(map(_bytes, trained)),
+        narrow=any(summing_dtype(p.dtype) != p.dtype for p in trained),
+        head_trained=output.requires_grad,
         layers=_costs(model, decoder, layers, chunk_tokens),
     )
 
@@ -204,7 +227,8 @@ class _Probe:
             )
         return LayerCost(
             walk=live.peak,
-            parameters=sum(map(_bytes, parameters)),
+            parameters=sum(map(_bytes, self.layer.parameters())),
+            gradients=sum(p.numel() * summing_dtype(p.dtype).itemsize for p in parameters),
             key_width=seen.key_width,
             value_width=seen.value_width,
             attention_width=seen.attention_width,

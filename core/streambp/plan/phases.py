@@ -32,10 +32,10 @@ def head_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
     # Of a tile: logits, in the weights' dtype too, and the norm with its graph.
     tile = scored * (model.vocabulary * (wide + _narrow(model)) + _NORM * model.width * wide)
     weight = model.vocabulary * model.width
-    if wish.fused and not model.tied:
+    if wish.fused and model.head_trained and not model.tied:
         # It is stepped after the last tile, when what came in is gone.
         tile = max(tile, wish.step.outer - states * item)
-    buffered = wish.fused or not _straight(model, wish)
+    buffered = model.head_trained and (wish.fused or not _straight(model, wish))
     return Phase(
         "head",
         *_standing(model, wish, live=0),
@@ -52,14 +52,15 @@ def layers_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
              for layer in set(model.layers)]  # fmt: skip
     keys, chunk = max(costs, key=sum)
     waiting = 0  # of a tied head: its gradient waits for the embedding's
-    if model.tied and wish.fused:
+    tied = model.tied and model.head_trained
+    if tied and wish.fused:
         waiting = model.vocabulary * model.width * wide
-    elif model.tied and not _straight(model, wish):
+    elif tied and not _straight(model, wish):
         waiting = model.embedding
     hidden = 2 * tokens * wish.rows * model.width * item  # what comes in and what goes out
     return Phase(
         "layers",
-        *_standing(model, wish, live=max(x.parameters for x in model.layers) * wide // item),
+        *_standing(model, wish, live=max(x.gradients for x in model.layers)),
         kept_states=_kept(model, tokens, wish),
         hidden=hidden,
         keys_values=keys,
@@ -78,10 +79,9 @@ def step_phase(model: Footprint, wish: Wish) -> Phase:
 
 def _standing(model: Footprint, wish: Wish, live: int) -> tuple[int, int, int]:
     """Weights, gradients, optimizer; fused, only `live` bytes of streamed gradients exist at once."""
-    item, wide = _sizes(model)
-    whole = sum(layer.parameters for layer in model.layers if layer.whole) * wide // item
+    whole = sum(layer.gradients for layer in model.layers if layer.whole)
     weights = model.weights if wish.held_weights is None else wish.held_weights
-    return weights, live + whole if wish.fused else model.weights, wish.step.state
+    return weights, live + whole if wish.fused else model.gradients, wish.step.state
 
 
 def _working(wish: Wish, computing: int) -> int:
@@ -123,10 +123,10 @@ def _keys(model: Footprint, layer: LayerCost, tokens: int, wish: Wish) -> int:
 
 def _chunk(model: Footprint, layer: LayerCost, tokens: int, wish: Wish) -> int:
     """One chunk's graph; the whole row's where the layer is checkpointed."""
-    item, wide = _sizes(model)
+    item, _ = _sizes(model)
     length = tokens if layer.whole else min(model.chunk_tokens, tokens)
     graph = layer.walk * length // model.chunk_tokens
-    sums = 0 if _straight(model, wish) else layer.parameters * wide // item
+    sums = 0 if _straight(model, wish) else layer.gradients
     working = _working(wish, layer.parameters)
     keys = length if layer.whole else min(length + _seen(model, layer, tokens), tokens)
     # Scores, their softmax in float32, its cast, and a gradient.
@@ -142,7 +142,7 @@ def _seen(model: Footprint, layer: LayerCost, tokens: int) -> int:
 
 def _straight(model: Footprint, wish: Wish) -> bool:
     """Say whether gradients need no buffers beside `.grad`."""
-    return wish.linear and (wish.fused or not _narrow(model))
+    return wish.linear and (wish.fused or not model.narrow)
 
 
 def _narrow(model: Footprint) -> int:
