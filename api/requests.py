@@ -1,4 +1,4 @@
-"""What a client may ask for: OpenAI's create request, and the spec that it stands for.
+"""What a client may ask for: OpenAI's create request, and the spec that it stands for; a preview of a row.
 
 `trainer` is the spec's own tree, so what the API accepts and what the trainer reads cannot drift apart.
 """
@@ -9,10 +9,12 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, model_validator
 
 from api.agreement import check_method, invalid, with_method
-from api.errors import ApiError
+from api.errors import ApiError, refusal
 from api.method import Method, SupervisedHyperparameters
+from core.graders.check import refusals
 from core.models.catalog import Catalog, UnknownModel, UnreadableModel
 from core.spec.job import LARGEST_SEED, Hyperparameters, JobSpec
+from core.spec.objective import GrpoSpec, SftSpec
 from core.spec.trainer import TrainerSpec
 from core.spec.tree import Spec
 
@@ -21,20 +23,12 @@ TagKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=W
 TagValue = Annotated[str, StringConstraints(max_length=512, pattern=WITHOUT_NUL)]
 
 
-class CreateJob(Spec):
-    """Body of POST /v1/fine_tuning/jobs."""
+class Training(Spec):
+    """What is learnt, by which model, from which file."""
 
     model: str = Field(min_length=1, max_length=512)
     training_file: str = Field(min_length=1, max_length=128)
-    validation_file: str | None = Field(None, min_length=1, max_length=128)
     method: Method | None = None
-    hyperparameters: SupervisedHyperparameters | None = Field(
-        None, description="Deprecated by OpenAI: the same as those of method."
-    )
-    suffix: str | None = Field(None, min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")
-    seed: int | None = Field(None, ge=0, le=LARGEST_SEED)
-    metadata: dict[TagKey, TagValue] | None = Field(None, max_length=16)
-    integrations: list[Any] | None = Field(None, max_length=5)
     trainer: TrainerSpec = Field(
         TrainerSpec(),
         description="Its objective may leave out what method says, its kind and its grader among them.",
@@ -44,6 +38,39 @@ class CreateJob(Spec):
     @classmethod
     def _method_is_part_of_trainer(cls, body: Any) -> Any:
         return with_method(body) if isinstance(body, dict) else body
+
+
+class PreviewRow(Training):
+    """Body of POST /v1/trainer/preview. Without method and trainer: the usual objective of the row."""
+
+    line: int | None = Field(
+        None, ge=1, description="Line of the file, or row of a Parquet file; null: the first row."
+    )
+
+    def asked_for(self) -> dict[str, str]:
+        """The words of a `PreviewOrder` about the objective. Raises ApiError for a contradiction."""
+        if self.method is not None:
+            check_method(self.method, self.trainer)
+        elif "trainer" not in self.model_fields_set:
+            return {}
+        objective = self.trainer.objective
+        words: dict[str, str] = {"objective": objective.kind}
+        if isinstance(objective, SftSpec):
+            words["train_on"] = objective.train_on
+        return words
+
+
+class CreateJob(Training):
+    """Body of POST /v1/fine_tuning/jobs."""
+
+    validation_file: str | None = Field(None, min_length=1, max_length=128)
+    hyperparameters: SupervisedHyperparameters | None = Field(
+        None, description="Deprecated by OpenAI: the same as those of method."
+    )
+    suffix: str | None = Field(None, min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")
+    seed: int | None = Field(None, ge=0, le=LARGEST_SEED)
+    metadata: dict[TagKey, TagValue] | None = Field(None, max_length=16)
+    integrations: list[Any] | None = Field(None, max_length=5)
 
     def job_spec(self, catalog: Catalog) -> JobSpec:
         """The resolved spec. Raises ApiError or SpecError for what cannot be carried out."""
@@ -67,8 +94,9 @@ class CreateJob(Spec):
             seed=secrets.randbelow(LARGEST_SEED) if self.seed is None else self.seed,
             hyperparameters=Hyperparameters.parse(numbers),
             trainer=self.trainer,
-        )
-        return spec.resolved(facts)
+        ).resolved(facts)
+        self._refuse_grader_without_a_bench()
+        return spec
 
     def _hyperparameters(self) -> dict[str, int | float]:
         new = self.method.numbers if self.method else {}
@@ -81,6 +109,15 @@ class CreateJob(Spec):
                     f"{new[name]}; give it once, under method",
                 )
         return {**old, **new}
+
+    def _refuse_grader_without_a_bench(self) -> None:
+        """Graders that need a library or the sandbox are tried; the last check, for it takes time."""
+        if not isinstance(self.trainer.objective, GrpoSpec):
+            return
+        in_method = self.method is not None and self.method.reinforcement is not None
+        path = "method.reinforcement.grader" if in_method else "trainer.objective.grader"
+        if problems := refusals(self.trainer.objective.grader, path):
+            raise refusal(problems)
 
     def _refuse_contradictions(self) -> None:
         if self.method is not None:

@@ -14,11 +14,11 @@ def unfit_file(spec: JobSpec, param: str, report: Mapping[str, Any]) -> JobError
     ``report`` is a `Report` as it was stored. One without a known shape says nothing against a file: the
     trainer reads every row again.
     """
-    shape = report.get("shape")
-    if shape not in KIND_OF_SHAPE:
+    known = [shape for shape in KIND_OF_SHAPE if shape == report.get("shape")]
+    if not known:
         return None
     objective = spec.trainer.objective.kind
-    misfit = why_unfit(shape, objective, param=param, name=getattr(spec, param))
+    misfit = why_unfit(known[0], objective, param=param, name=getattr(spec, param))
     if misfit is None:
         return None
     return JobError(code=misfit.code, param=param, message=misfit.message, hint=misfit.hint)

@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import func, select
 
+from core.graders.sandbox import sandbox_available
 from core.store.tables import JobRow
 
 GRADER = {"type": "string_check", "input": "a", "reference": "b", "operation": "eq"}
@@ -168,3 +169,26 @@ def test_a_wrong_method_and_a_wrong_trainer_are_both_told(refused):
         "method.dpo.hyperparameters.beta",
         "trainer.context_length",
     ]
+
+
+@pytest.fixture
+def _no_sandbox(monkeypatch, tmp_path):
+    """A host on which bubblewrap is not installed."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    sandbox_available.cache_clear()
+    yield
+    sandbox_available.cache_clear()
+
+
+PYTHON = {"type": "python", "source": "def grade(sample, item):\n    return 1.0\n"}
+SUM = {"type": "multi", "graders": {"a": GRADER, "b": PYTHON}, "calculate_output": "a + b"}
+
+
+@pytest.mark.usefixtures("_no_sandbox")
+@pytest.mark.parametrize(("grader", "place"), [(PYTHON, ""), (SUM, ".graders.b")])
+def test_source_that_cannot_be_confined_here_is_refused_with_the_remedy(refused, grader, place):
+    error = refused(reinforcement(grader))
+    assert (error["param"], error["code"]) == (f"{RFT}.grader{place}", "grader_invalid")
+    assert "install bubblewrap" in error["message"]
+    error = refused(None, {"objective": {"kind": "grpo", "grader": grader}})
+    assert error["param"] == f"trainer.objective.grader{place}"

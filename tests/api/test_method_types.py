@@ -114,7 +114,7 @@ def test_pretraining_is_supervised_in_openais_words(create, method):
 @pytest.mark.parametrize(
     ("method", "trainer"),
     [
-        (dpo(beta=2), {"objective": {"loss": "robust"}}),
+        (dpo(beta=2), {"objective": {"loss": "hinge"}}),
         ({"type": "dpo"}, {"objective": {"beta": 50.0}}),
         (reinforcement(eval_interval=3), {"objective": {"clip_high": 0.3}}),
         (reinforcement(), {"objective": {"group_size": 256}}),
