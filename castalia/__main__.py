@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from castalia.commands import files, jobs, keys, plan, processes, train, up
+from castalia.commands import data, files, jobs, keys, plan, processes, train, up
 from castalia.errors import CastaliaError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command()(plan.plan)
 app.add_typer(keys.app, name="keys")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(files.app, name="files")
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from kombu.exceptions import OperationalError
 
+from core.data.file_check import unfit_file
 from core.spec.bell import PREPARE_TASK, TRAIN_TASK
 from core.store.attempts import expire_leases
 from core.store.database import DatabaseDown
@@ -54,7 +55,7 @@ class Janitor:
     def _sweep(self) -> None:
         with self._context.database.begin() as session:
             for job in jobs_waiting_for_files(session):
-                settle_files(session, job)
+                settle_files(session, job, unfit_file)
             queued, files = queued_jobs(session), unprepared_files(session)
         if self._up_since is None:
             self._up_since = self._clock()

@@ -3,6 +3,7 @@
 import logging
 
 from core.data.check import check_rows
+from core.data.file_check import unfit_file
 from core.store.errors import NotFound
 from core.store.files import find_unprepared, set_prepared
 from core.store.jobs import jobs_waiting_for_files, settle_files
@@ -36,7 +37,7 @@ def prepare_file(context: WorkerContext, file_id: str) -> list[str]:
             report=report.model_dump(mode="json"),
         )
         for job in jobs_waiting_for_files(session, file_id):
-            settle_files(session, job)
+            settle_files(session, job, unfit_file)
             if job.status == "queued":
                 queued.append(job.id)
     return queued

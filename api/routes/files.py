@@ -13,6 +13,7 @@ from api.ranges import asked_span
 from api.service import ServiceDep
 from api.views.file import FileView
 from api.views.shape import DeletedView, ListView, list_of
+from core.data.file_check import unfit_file
 from core.spec.bell import PREPARE_TASK
 from core.store.files import TRAINING_PURPOSE, add_file, get_file, list_files, remove_file
 from core.store.jobs import jobs_waiting_for_files, settle_files
@@ -89,7 +90,7 @@ def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> Delete
             )
         blob_id = remove_file(session, principal.project_id, file_id)
         for job in jobs_waiting_for_files(session, file_id):
-            settle_files(session, job)
+            settle_files(session, job, unfit_file)
     service.blobs.delete(blob_id)
     return DeletedView(id=file_id, object="file")
 

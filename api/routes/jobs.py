@@ -10,6 +10,7 @@ from api.requests import CreateJob
 from api.service import Service, ServiceDep
 from api.views.job import CheckpointView, EventView, JobView
 from api.views.shape import ListView, list_of
+from core.data.file_check import unfit_file
 from core.spec.bell import TRAIN_TASK
 from core.spec.job import JobSpec
 from core.store.checkpoints import checkpoint_files, list_checkpoints
@@ -33,7 +34,12 @@ def create(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> Job
     _check_files(service, principal, spec)
     with service.database.begin() as session:
         row = create_job(
-            session, principal.project_id, spec, suffix=body.suffix, tags=dict(body.metadata or {})
+            session,
+            principal.project_id,
+            spec,
+            unfit=unfit_file,
+            suffix=body.suffix,
+            tags=dict(body.metadata or {}),
         )
     if row.status == "queued":
         service.doorbell.ring(TRAIN_TASK, row.id)
@@ -135,6 +141,9 @@ def _check_files(service: Service, principal: Principal, spec: JobSpec) -> None:
                     param=param,
                     details=(file.report or {}).get("problems"),
                 )
+            misfit = unfit_file(spec, param, file.report or {})
+            if misfit is not None:
+                raise ApiError(400, misfit.message, code=misfit.code, param=param, hint=misfit.hint)
 
 
 def _tags_asked_for(request: Request) -> dict[str, str] | None:

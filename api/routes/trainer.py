@@ -4,7 +4,16 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from api.auth import PrincipalDep
+from api.errors import ApiError
+from api.preview import ask_preview
+from api.requests import PreviewRow
+from api.service import ServiceDep
+from api.views.preview import PreviewView
+from core.models.catalog import UnknownModel
 from core.spec.trainer import TrainerSpec
+from core.store.errors import NotFound
+from core.store.files import get_file
 
 router = APIRouter(prefix="/trainer", tags=["Trainer"])
 
@@ -13,3 +22,20 @@ router = APIRouter(prefix="/trainer", tags=["Trainer"])
 def schema() -> dict[str, Any]:
     """The JSON Schema of the `trainer` object, with every default and bound."""
     return TrainerSpec.model_json_schema()
+
+
+@router.post("/preview")
+def preview(service: ServiceDep, principal: PrincipalDep, body: PreviewRow) -> PreviewView:
+    """A row in the model's tokens, with those that would be trained marked. Takes seconds."""
+    try:
+        folder = service.catalog.path(body.model)
+    except UnknownModel as error:
+        raise ApiError(404, str(error), code="model_not_found", param="model") from None
+    with service.database.begin() as session:
+        try:
+            file = get_file(session, principal.project_id, body.training_file)
+        except NotFound as error:
+            raise ApiError(400, str(error), code="file_not_found", param="training_file") from None
+    order = {"model": str(folder.resolve()), "line": body.line, **body.asked_for()}
+    found = ask_preview(order, service.blobs.read(file.blob_id), service.settings.preview_limit_s)
+    return PreviewView(model=body.model, training_file=body.training_file, **found)

@@ -4,6 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel
 
+from api.views.method import method_of
 from api.views.shape import unix
 from core.spec.job import JobSpec
 from core.spec.trainer import TrainerSpec
@@ -38,7 +39,7 @@ class JobView(BaseModel):
     validation_file: str | None
     result_files: list[str]
     seed: int
-    hyperparameters: dict[str, Any]
+    hyperparameters: dict[str, Any] | None
     method: dict[str, Any]
     trained_tokens: int | None
     user_provided_suffix: str | None
@@ -51,7 +52,7 @@ class JobView(BaseModel):
     def of(cls, row: JobRow, principal: Principal) -> Self:
         """The view of a row."""
         spec: JobSpec = spec_of(row)
-        hyperparameters = spec.hyperparameters.model_dump()
+        method = method_of(spec)
         return cls(
             id=row.id,
             created_at=unix(row.created_at) or 0,
@@ -69,8 +70,8 @@ class JobView(BaseModel):
             validation_file=spec.validation_file,
             result_files=[],
             seed=spec.seed,
-            hyperparameters=hyperparameters,
-            method={"type": "supervised", "supervised": {"hyperparameters": hyperparameters}},
+            hyperparameters=(method.get("supervised") or {}).get("hyperparameters"),
+            method=method,
             trained_tokens=row.trained_tokens,
             user_provided_suffix=row.suffix,
             metadata=row.tags,

@@ -3,7 +3,7 @@
 Every change of status is made here or in `core.store.attempts`, with its event in the same transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import func, select
@@ -19,6 +19,8 @@ from core.store.tables import FileRow, JobRow
 from core.store.tables.jobs import JOB_STATUSES
 
 TERMINAL = ("succeeded", "failed", "cancelled")
+FileCheck = Callable[[JobSpec, str, dict[str, Any]], JobError | None]
+"""Why a job cannot learn from a checked file: of its spec, the field that names the file, its report."""
 
 
 def create_job(
@@ -26,10 +28,14 @@ def create_job(
     project_id: str,
     spec: JobSpec,
     *,
+    unfit: FileCheck,
     suffix: str | None = None,
     tags: dict[str, str] | None = None,
 ) -> JobRow:
-    """A new job: queued if its files are checked already, else waiting for them."""
+    """A new job: queued if its files are checked already, else waiting for them.
+
+    It fails at once if a file is bad or ``unfit`` says why it is of no use to it.
+    """
     row = JobRow(
         id=new_id("ftjob-"),
         project_id=project_id,
@@ -44,7 +50,7 @@ def create_job(
     session.add(row)
     session.flush()
     add_event(session, row, f"Created fine-tuning job: {row.id}", code="job.created")
-    settle_files(session, row)
+    settle_files(session, row, unfit)
     session.flush()
     session.refresh(row)
     return row
@@ -95,7 +101,7 @@ def cancel_job(session: Session, project_id: str, job_id: str) -> JobRow:
     return row
 
 
-def settle_files(session: Session, job: JobRow) -> None:
+def settle_files(session: Session, job: JobRow, unfit: FileCheck) -> None:
     """Move a job on that waits for its files: queued if all are good, failed if one is not."""
     spec = spec_of(job)
     for param in ("training_file", "validation_file"):
@@ -104,6 +110,8 @@ def settle_files(session: Session, job: JobRow) -> None:
             continue
         file = session.get(FileRow, file_id)
         problem = _file_problem(file, param, file_id)
+        if problem is None and file is not None and file.status == "processed":
+            problem = unfit(spec, param, file.report or {})
         if problem is not None:
             return fail_job(session, job, problem)
         assert file is not None

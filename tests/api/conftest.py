@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from api.app import create_app
 from api.settings import ApiSettings
+from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
 from core.store.attempts import Lease, claim_job
 from core.store.ids import new_id
@@ -127,7 +128,7 @@ def run_job(database, project, training_file):
     def make(**fields) -> Lease:
         spec = JobSpec(model="tiny", training_file=training_file(), **fields)
         with database.begin() as session:
-            job = create_job(session, project, spec, suffix="s")
+            job = create_job(session, project, spec, suffix="s", unfit=unfit_file)
             lease = claim_job(session, job.id, worker="w", lease_s=600.0)
         assert lease is not None
         return lease

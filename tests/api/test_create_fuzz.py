@@ -15,13 +15,27 @@ SCALARS = (
     | st.integers(1, 8)
     | st.floats()
     | st.text(max_size=8)
-    | st.sampled_from(["auto", "supervised", "dpo", "sgd", "apollo", "cosine", "tiny", "\x00"])
+    | st.sampled_from(
+        [
+            "auto",
+            "supervised",
+            "dpo",
+            "grpo",
+            "reinforcement",
+            "sgd",
+            "apollo",
+            "cosine",
+            "tiny",
+            "\x00",
+        ]
+    )
 )
 FIELDS = [
     "model", "training_file", "validation_file", "method", "hyperparameters", "suffix", "seed",
     "metadata", "integrations", "trainer", "type", "supervised", "n_epochs", "batch_size",
     "learning_rate_multiplier", "optimizer", "schedule", "stream", "kind", "rank", "scale",
     "learning_rate", "context_length", "checkpoint", "every", "max_steps",
+    "objective", "dpo", "beta", "reinforcement", "grader", "evaluation", "eval_interval", "loss",
 ]  # fmt: skip
 KEYS = st.sampled_from(FIELDS) | st.text(max_size=4)
 VALUES = st.recursive(

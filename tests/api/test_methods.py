@@ -15,13 +15,6 @@ def supervised(**numbers):
     return {"type": "supervised", "supervised": {"hyperparameters": numbers}}
 
 
-@pytest.mark.parametrize("kind", ["dpo", "reinforcement"])
-def test_a_method_that_is_not_here_says_so(post, kind):
-    error = post(method={"type": kind, kind: {"hyperparameters": {"beta": 0.1}}}).json()["error"]
-    assert error["param"] == "method.type"
-    assert f"'{kind}' is not available yet" in error["message"]
-
-
 def test_a_method_that_nobody_knows_lists_those_there_are(post):
     error = post(method={"type": "rlhf"}).json()["error"]
     assert error["param"] == "method.type"
@@ -30,7 +23,8 @@ def test_a_method_that_nobody_knows_lists_those_there_are(post):
 
 def test_settings_of_another_method_are_not_ignored(post):
     error = post(method={"type": "supervised", "dpo": {"hyperparameters": {}}}).json()["error"]
-    assert error["param"] == "method"
+    assert error["param"] == "method.dpo"
+    assert "only method.supervised is" in error["message"]
 
 
 @pytest.mark.parametrize("name", ["n_epochs", "batch_size", "learning_rate_multiplier"])

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from castalia.follow import JobCancelledError, JobFailedError, follow_job
+from core.data.file_check import unfit_file
 from core.spec.errors import JobError
 from core.spec.events import Noted, Started, StepDone
 from core.spec.job import JobSpec
@@ -60,7 +61,7 @@ class Story:
 def story(database, project, training_file, client):
     spec = JobSpec(model="toy", training_file=training_file())
     with database.begin() as session:
-        job_id = create_job(session, project, spec).id
+        job_id = create_job(session, project, spec, unfit=unfit_file).id
     return Story(database, job_id, client)
 
 

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import func, make_url, select
 
+from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
 from core.store.attempts import Lease, claim_job
 from core.store.checkpoints import checkpoint_files, list_checkpoints
@@ -61,7 +62,7 @@ def add_job(context, project, training_file, chat_lines) -> Callable[..., str]:
         }
         spec = JobSpec.parse(document).resolved(context.catalog.facts("toy"))
         with context.database.begin() as session:
-            return create_job(session, project, spec).id
+            return create_job(session, project, spec, unfit=unfit_file).id
 
     return add
 

@@ -45,6 +45,18 @@ def test_a_bad_file_fails_its_job_and_the_report_names_the_lines(
     assert file(file_id).status_details in error["message"]
 
 
+def test_a_file_of_another_kind_is_good_and_fails_its_job(
+    context, training_file, add_job, file, records
+):
+    file_id = training_file(b'{"text": "once upon a time"}\n', prepared=False)
+    job_id = add_job(training_file=file_id)
+    assert prepare_file(context, file_id) == []
+    assert file(file_id).status == "processed"
+    error = records.job(job_id).error
+    assert (error["code"], error["param"]) == ("invalid_training_file", "training_file")
+    assert "plain text" in error["message"]
+
+
 def test_a_job_waits_for_both_of_its_files(context, training_file, chat_lines, add_job, records):
     files = [training_file(chat_lines(2), prepared=False) for _ in range(2)]
     job_id = add_job(training_file=files[0], validation_file=files[1])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
 from core.store.attempts import claim_job
 from core.store.checkpoints import StoredFile, add_checkpoint
@@ -21,7 +22,7 @@ def job_id(database, blobs, project, training_file):
     """A job with two checkpoints; the content of a file is its name and step."""
     spec = JobSpec(model="toy", training_file=training_file())
     with database.begin() as session:
-        job_id = create_job(session, project, spec).id
+        job_id = create_job(session, project, spec, unfit=unfit_file).id
         lease = claim_job(session, job_id, worker="w", lease_s=60)
     for step in (1, 2):
         stored = [
@@ -60,7 +61,7 @@ def test_what_a_resumed_run_needs_is_fetched_on_demand(files, job_id, tmp_path):
 def test_a_job_without_a_checkpoint_says_so(files, database, project, training_file):
     spec = JobSpec(model="toy", training_file=training_file())
     with database.begin() as session:
-        job_id = create_job(session, project, spec).id
+        job_id = create_job(session, project, spec, unfit=unfit_file).id
     said = files("pull", job_id)
     assert (said.code, said.err) == (
         1,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
 from core.store.attempts import claim_job
 from core.store.jobs import create_job, get_job
@@ -22,7 +23,7 @@ def new_job(database, project, training_file):
     def make(file_id: str | None = None, *, owner: str = project, tags=None, **fields) -> str:
         spec = JobSpec(model="m", training_file=file_id or training_file(), **fields)
         with database.begin() as session:
-            return create_job(session, owner, spec, tags=tags).id
+            return create_job(session, owner, spec, tags=tags, unfit=unfit_file).id
 
     return make
 

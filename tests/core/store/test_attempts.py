@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.data.file_check import unfit_file
 from core.spec.errors import JobError
 from core.spec.job import JobSpec
 from core.store.attempts import (
@@ -24,7 +25,7 @@ LONG, OVER = 60.0, -1.0
 def job_id(database, project, training_file):
     spec = JobSpec(model="m", training_file=training_file())
     with database.begin() as session:
-        return create_job(session, project, spec).id
+        return create_job(session, project, spec, unfit=unfit_file).id
 
 
 @pytest.fixture

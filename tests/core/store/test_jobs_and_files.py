@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.data.file_check import unfit_file
 from core.store.files import remove_file, set_prepared
 from core.store.jobs import jobs_waiting_for_files, settle_files
 
@@ -10,12 +11,12 @@ from core.store.jobs import jobs_waiting_for_files, settle_files
 def prepare(database):
     """What a worker does with a file: the verdict, then the jobs that wait for it."""
 
-    def do(file_id: str, *, ok: bool = True) -> None:
+    def do(file_id: str, *, ok: bool = True, shape: str = "chat") -> None:
         with database.begin() as session:
             details = None if ok else "line 3: not JSON"
-            set_prepared(session, file_id, ok=ok, details=details, report={"rows": 1})
+            set_prepared(session, file_id, ok=ok, details=details, report={"shape": shape})
             for job in jobs_waiting_for_files(session, file_id):
-                settle_files(session, job)
+                settle_files(session, job, unfit_file)
 
     return do
 
@@ -26,7 +27,7 @@ def delete(database, project):
         with database.begin() as session:
             remove_file(session, project, file_id)
             for job in jobs_waiting_for_files(session, file_id):
-                settle_files(session, job)
+                settle_files(session, job, unfit_file)
 
     return do
 
@@ -83,6 +84,29 @@ def test_a_file_deleted_while_a_job_waits_fails_the_job(new_job, read_job, train
     assert job.status == "failed"
     assert file_id in job.error["message"]
     assert "upload the file again" in job.error["hint"]
+
+
+@pytest.mark.parametrize("param", ["training_file", "validation_file"])
+def test_a_file_from_which_the_objective_cannot_learn_fails_the_job(
+    new_job, read_job, training_file, prepare, param
+):
+    waiting = training_file(prepared=False)
+    files = (waiting,) if param == "training_file" else (None,)
+    job_id = new_job(*files, **({} if param == "training_file" else {param: waiting}))
+    prepare(waiting, shape="preference")
+    job = read_job(job_id)
+    assert (job.status, job.error["code"]) == ("failed", f"invalid_{param}")
+    assert (job.error["param"], job.error["fault"]) == (param, "user")
+    assert "'preference'" in job.error["message"]
+    assert "'dpo'" in job.error["hint"]
+
+
+def test_a_file_that_turned_out_unfit_between_two_looks_fails_the_job_at_once(
+    new_job, read_job, training_file, prepare
+):
+    file_id = training_file(prepared=False)
+    prepare(file_id, shape="text")
+    assert read_job(new_job(file_id)).status == "failed"
 
 
 def test_a_job_of_another_file_is_left_alone(new_job, read_job, training_file, prepare):
