@@ -11,6 +11,7 @@ A is drawn on the host from the job's seed and B is zero, so a run begins with t
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -86,6 +87,19 @@ def load_adapter(model: PreTrainedModel, folder: Path) -> None:
         for name, value in load_file(folder / WEIGHTS_FILE).items()
     }
     set_peft_model_state_dict(model, tensors, adapter_name=_NAME)
+
+
+@contextmanager
+def without_adapter(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    """The model as it is without its adapter, inside the block; it is not to be trained there."""
+    layers = [module for module in model.modules() if isinstance(module, LoraLinear)]
+    for layer in layers:
+        layer._disable_adapters = True  # noqa: SLF001  enable_adapters would touch what requires gradient
+    try:
+        yield model
+    finally:
+        for layer in layers:
+            layer._disable_adapters = False  # noqa: SLF001
 
 
 @torch.no_grad()

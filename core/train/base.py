@@ -2,10 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from transformers import PreTrainedModel
 
+from core.models.adapter import without_adapter
+from core.spec.adapter import FullSpec
+from core.spec.job import JobSpec
 from core.streambp import attach
+from core.train.lessons.lesson import Base
+from core.train.weights import load_weights
+
+
+def base_of(spec: JobSpec, source: str, model: PreTrainedModel) -> Base:
+    """The base of the attached ``model`` that ``spec`` trains: beside an adapter it is in it already."""
+    if not isinstance(spec.trainer.adapter, FullSpec):
+        return partial(without_adapter, model)
+    chunk_tokens = spec.trainer.stream.chunk_tokens
+    assert chunk_tokens != "auto", "it was chosen"
+    load = partial(load_weights, source, model.device, spec.trainer.precision)
+    return BaseModel(load, chunk_tokens)
 
 
 class BaseModel:

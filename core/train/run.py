@@ -1,7 +1,6 @@
 """A whole run, from a spec and a directory to a finished job: what command line and library share."""
 
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from core.spec.objective import updates_per_batch
 from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
 from core.streambp import attachment_of
-from core.train.base import BaseModel
+from core.train.base import base_of
 from core.train.checkpoint import latest_checkpoint
 from core.train.inputs import model_facts, model_source, read_rows_of
 from core.train.journal import Journal
@@ -54,7 +53,7 @@ def run_job(
     with streamed(model, spec.trainer.stream, directory, journal) as layers:
         train, held_out = (_kept_apart(rows, spec, model, journal) for rows in (train, held_out))
         lesson = lesson_kind(spec)(
-            spec, model, tokenizer, train, held_out, _base(spec, source, device())
+            spec, model, tokenizer, train, held_out, base_of(spec, source, model)
         )
         for remark in lesson.remarks():
             journal.note(remark.code, remark.message)
@@ -80,12 +79,6 @@ def run_job(
         _tell_step(spec, journal)
         with closing(lesson):
             return loop.run(stop)
-
-
-def _base(spec: JobSpec, source: str, device: torch.device) -> BaseModel:
-    chunk_tokens = spec.trainer.stream.chunk_tokens
-    assert chunk_tokens != "auto", "it was chosen"
-    return BaseModel(partial(load_weights, source, device, spec.trainer.precision), chunk_tokens)
 
 
 def device() -> torch.device:

@@ -7,9 +7,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from core.data.kinds import Prompt
 from core.data.parse import ParsedRow
 from core.data.rows import ChatRow, UserMessage
+from core.models.adapter import with_adapter
 from core.spec.errors import RunFailure
-from core.streambp import attach
-from core.train.base import BaseModel
+from core.streambp import Layout, attach, token_logps
+from core.train.base import BaseModel, base_of
 from core.train.inputs import model_facts
 from core.train.learner import Learner
 from core.train.lessons.reinforced import ReinforcedLesson
@@ -144,6 +145,28 @@ def test_the_divergence_is_nothing_before_the_first_step_and_something_after_it(
     second, _ = step(taught, 2, rate=2.0)
     assert first.metrics["kl"] == pytest.approx(0, abs=1e-12)
     assert second.metrics["kl"] > 1e-6
+
+
+def test_beside_an_adapter_the_base_is_the_model_without_it(stock, make_spec, toy_model):
+    model = stock()
+    spec = make_spec(trainer={"adapter": {"kind": "lora"}}).resolved(
+        model_facts(str(toy_model), "t")
+    )
+    with_adapter(model, spec.trainer.adapter, seed=0, base="t")
+    for name, param in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(param)
+    attach(model, chunk_tokens=8)
+    ids_BT = torch.arange(2, 22)[None]
+    layout = Layout.causal([20], 20)
+    with torch.no_grad(), base_of(spec, str(toy_model), model)() as base:
+        want = token_logps(base, ids_BT, ids_BT, layout, head_chunk_tokens=8)
+    stocked = stock()
+    with torch.no_grad(), attach(stocked, chunk_tokens=8):
+        found = token_logps(stocked, ids_BT, ids_BT, layout, head_chunk_tokens=8)
+        adapted = token_logps(model, ids_BT, ids_BT, layout, head_chunk_tokens=8)
+    torch.testing.assert_close(found, want)
+    assert (adapted - want).abs().max() > 0.01
 
 
 def test_a_batch_serves_its_updates_and_is_sampled_anew_after_them(lesson):
