@@ -3,24 +3,19 @@
 `core.train` runs as a worker would run it; the validation losses are read from the events that it wrote.
 """
 
-import json
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cases import output_of
+from benchmarks.training_run import measured, run_spec
 from castalia.demo_model import prepare_smollm2
-from core.spec.events import Evaluated, run_event
-from core.spec.run import EVENTS_FILE
 from core.spec.trainer import Precision
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "castalia-data" / "demo" / "models" / "SmolLM2-135M-Instruct"
 DATA = ROOT / "examples" / "data"
 BATCH_SIZE, CONTEXT, EVALUATE_EVERY = 8, 1024, 6
-LIMIT_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +48,5 @@ def finetuned(name: str, case: FinetuningCase) -> dict[str, Any]:
     """Run a case; give its curve of (step, validation loss in nats a trained token). Raises CaseFailed."""
     model = prepare_smollm2(MODEL)
     with tempfile.TemporaryDirectory(prefix="castalia-finetuning-") as folder:
-        spec, out = Path(folder, "spec.json"), Path(folder, "run")
-        spec.write_text(json.dumps(case.spec(model)))
-        command = [sys.executable, "-m", "core.train", str(spec), "--out", str(out)]
-        output_of(name, command, {"OMP_NUM_THREADS": "1"}, LIMIT_S)
-        lines = (out / EVENTS_FILE).read_text().splitlines()
-    events = [run_event.validate_json(line) for line in lines]
-    losses = {
-        event.step: event.metrics["full_valid_loss"]
-        for event in events
-        if isinstance(event, Evaluated)
-    }
-    return {"curve": sorted(losses.items())}
+        events = run_spec(name, case.spec(model), Path(folder, "run"))
+    return {"curve": measured(events, "full_valid_loss")}

@@ -122,8 +122,10 @@ def toy_model(toy_models_dir) -> Path:
 @pytest.fixture(scope="session")
 def toy_models_dir(tmp_path_factory) -> Path:
     """A folder of base models; it holds `toy`."""
+    from castalia.toy_model import make_toy_model
+
     folder: Path = tmp_path_factory.mktemp("models")
-    _save_toy_model(folder / "toy")
+    make_toy_model(folder / "toy")
     return folder
 
 
@@ -173,45 +175,3 @@ def _execute(url: str, statement: str) -> None:
 
 def _on(url: str, name: str) -> str:
     return make_url(url).set(database=name).render_as_string(hide_password=False)
-
-
-TOY_TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-
-
-def _save_toy_model(folder: Path) -> None:
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = ["<|im_start|>", "<|im_end|>", *alphabet]
-    bytes_ = Tokenizer(models.BPE(vocab={word: id for id, word in enumerate(words)}, merges=[]))
-    bytes_.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bytes_.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bytes_,
-        eos_token="<|im_end|>",
-        pad_token="<|im_end|>",
-        additional_special_tokens=["<|im_start|>"],
-    )
-    tokenizer.chat_template = TOY_TEMPLATE
-    tokenizer.save_pretrained(folder)
-    config = LlamaConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=len(words),
-        max_position_embeddings=512,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=1,
-        pad_token_id=1,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        LlamaForCausalLM(config).save_pretrained(folder)

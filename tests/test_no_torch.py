@@ -8,7 +8,9 @@ import pytest
 HEAVY = ("torch", "transformers", "safetensors", "accelerate", "numpy")
 
 
-@pytest.mark.parametrize("module", ["api.app", "worker.app", "migrations", "core.store.objects"])
+@pytest.mark.parametrize(
+    "module", ["api.app", "worker.app", "migrations", "core.store.objects", "core.graders.check"]
+)
 def test_a_fresh_interpreter_stays_light(module):
     code = f"import sys, {module}; print(*[m for m in {HEAVY} if m in sys.modules])"
     ended = subprocess.run(

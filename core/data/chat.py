@@ -108,10 +108,14 @@ def _gained_span(chat: Conversation, ids: list[int], i: int) -> Span:
             "Trim white space at the start of the answer, make a row of each answer, or use a "
             "chat template with {% generation %} marks.",
         )
-    gained = turn[len(prompt) :]
-    eos = chat.tokenizer.eos_token_id
+    return len(prompt), turn_end(turn, len(prompt), chat.tokenizer.eos_token_id)
+
+
+def turn_end(ids: list[int], start: int, eos: int | None) -> int:
+    """Where in `ids` the turn that begins at `start` ends: after the last `eos`, or with `ids`."""
+    gained = ids[start:]
     after_eos = gained[::-1].index(eos) if eos in gained else 0
-    return len(prompt), len(turn) - after_eos
+    return len(ids) - after_eos
 
 
 def runs(mask: Sequence[int]) -> list[Span]:

@@ -7,9 +7,14 @@ that one look mends a file. The list of problems is bounded; their number is not
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from core.data.lines import MAX_LINE_BYTES, Line, numbered_lines
-from core.data.parse import RowError, parse_line
-from core.data.report import Problem, Report, Shape
+from core.data.duplicates import Repeats
+from core.data.fault import Fault, FileRefusal, RowError
+from core.data.lines import MAX_LINE_BYTES
+from core.data.parse import RowReader
+from core.data.records import MAX_TOTAL_BYTES, Record, records
+from core.data.report import Place, Problem, Report, Shape
+
+_EMPTY = Fault("empty_file", "the file holds no rows", "Upload a file with one JSON object a line.")
 
 
 @dataclass(slots=True)
@@ -20,63 +25,57 @@ class _Tally:
     rows: int = 0
     problem_count: int = 0
     problems: list[Problem] = field(default_factory=list)
-    shape: Shape | None = None
-    shape_line: int = 0
+    reader: RowReader = field(default_factory=RowReader)
+    shapes: dict[Shape, int] = field(default_factory=dict)
+    repeats: Repeats = field(default_factory=Repeats)
 
     def note(self, problems: list[Problem]) -> None:
         room = self.max_problems - len(self.problems)
         self.problems += problems[:room]
         self.problem_count += len(problems)
 
-    def see(self, line: Line) -> None:
+    def see(self, record: Record) -> None:
         self.rows += 1
         try:
-            row = parse_line(line)
+            row, values = self.reader.read(record)
         except RowError as error:
             self.note(error.problems)
             return
-        if self.shape is None:
-            self.shape, self.shape_line = row.shape, row.line
-        elif row.shape != self.shape:
-            self.note([_mixed(row.line, row.shape, self.shape, self.shape_line)])
+        self.shapes[row.shape] = self.shapes.get(row.shape, 0) + 1
+        self.repeats.see(values, record.place)
+
+    def report(self) -> Report:
+        return Report(
+            rows=self.rows,
+            shape=self.reader.shape,
+            shapes=self.shapes,
+            problems=tuple(self.problems),
+            problem_count=self.problem_count,
+            warnings=tuple(self.repeats.warnings),
+            duplicate_count=self.repeats.count,
+        )
 
 
 def check_rows(
-    chunks: Iterable[bytes], *, max_problems: int = 100, max_line_bytes: int = MAX_LINE_BYTES
+    chunks: Iterable[bytes],
+    *,
+    max_problems: int = 100,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    max_total_bytes: int = MAX_TOTAL_BYTES,
 ) -> Report:
-    """Check every line of a file of rows for supervised training.
+    """Check every row of a file, of whatever shape and in whatever container.
 
     `chunks` is the file's bytes, cut anywhere. The report lists the first `max_problems` (at
     least one) problems and counts all. No bytes make it raise; only `chunks` itself can.
     """
     tally = _Tally(max(1, max_problems))
-    for line in numbered_lines(chunks, max_line_bytes=max_line_bytes):
-        tally.see(line)
-    if tally.rows == 0:
-        tally.note([_empty()])
-    return Report(
-        rows=tally.rows,
-        shape=tally.shape,
-        problems=tuple(tally.problems),
-        problem_count=tally.problem_count,
-    )
-
-
-def _empty() -> Problem:
-    return Problem(
-        line=0,
-        pointer="",
-        code="empty_file",
-        message="the file holds no rows",
-        hint="Upload a file with one JSON object a line.",
-    )
-
-
-def _mixed(line: int, shape: Shape, first: Shape, first_line: int) -> Problem:
-    return Problem(
-        line=line,
-        pointer="",
-        code="invalid_file_format",
-        message=f"a {shape} row in a file that began with {first} rows at line {first_line}",
-        hint="Keep one shape of row in a file.",
-    )
+    try:
+        for record in records(
+            chunks, max_line_bytes=max_line_bytes, max_total_bytes=max_total_bytes
+        ):
+            tally.see(record)
+    except FileRefusal as refusal:
+        tally.note([fault.located(Place(0)) for fault in refusal.faults])
+    if tally.rows == 0 and not tally.problem_count:
+        tally.note([_EMPTY.located(Place(0))])
+    return tally.report()

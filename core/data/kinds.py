@@ -1,7 +1,8 @@
 """What a row means once its shape is forgotten: the five kinds of which objectives learn.
 
-A file may write the same in many shapes (chat, alpaca, ShareGPT, prompt and completion, …); parsing brings
-each to one of these, and nothing after it asks for the shape.
+A file may write the same in many shapes (chat, alpaca, ShareGPT, prompt and completion, …); parsing
+brings each to one of these, and nothing after it asks for the shape. `core.data.fitness` tells which
+shapes an objective can learn from.
 
     pretrain   Document, Tokens
     sft        ChatRow, Tokens
@@ -26,7 +27,8 @@ class Document:
 class Preference:
     """Two ways in which a conversation may go on, of which the first is the better.
 
-    ``chosen`` and ``rejected`` are messages of the assistant, or of it and of tools, that follow ``prompt``.
+    ``chosen`` and ``rejected`` are messages of the assistant, or of it and of tools, that follow
+    ``prompt``.
     """
 
     prompt: ChatRow

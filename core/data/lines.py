@@ -5,11 +5,14 @@ editor shows. So blank lines are skipped but counted, and nothing but a newline 
 stream is read in whatever pieces it comes; memory is one line, and one line has a limit.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 UTF8_BOM = b"\xef\xbb\xbf"
+
+_NEWLINES = re.compile(rb"\n*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class _Pending:
     limit: int
     held: bytearray = field(default_factory=bytearray)
     over: bool = False
+
+    @property
+    def empty(self) -> bool:
+        return not self.held and not self.over
 
     def add(self, piece: bytes) -> None:
         room = self.limit - len(self.held)
@@ -62,12 +69,23 @@ def numbered_lines(
     for chunk in chunks:
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
+            if end == start and pending.empty:
+                # A few bytes of gzip may stand for millions of empty lines.
+                start = _after_newlines(chunk, start)
+                number += start - end
+                continue
             pending.add(chunk[start:end])
             yield from _unless_blank(pending.take(number))
             number += 1
             start = end + 1
         pending.add(chunk[start:])
     yield from _unless_blank(pending.take(number))
+
+
+def _after_newlines(chunk: bytes, start: int) -> int:
+    run = _NEWLINES.match(chunk, start)
+    assert run is not None
+    return run.end()
 
 
 def _unless_blank(line: Line) -> Iterator[Line]:

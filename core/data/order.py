@@ -29,10 +29,15 @@ def epoch_order(rows: int, seed: int, epoch: int) -> list[int]:
     return sorted(range(rows), key=lambda i: (blake2b(key + b"%d" % i).digest(), i))
 
 
-def total_steps(rows: int, batch_size: int, n_epochs: int, max_steps: int | None = None) -> int:
-    """Count the steps of a run: an epoch's last, shorter batch is a step; `max_steps` caps."""
-    _positive(rows=rows, batch_size=batch_size, n_epochs=n_epochs)
-    steps_all = _per_epoch(rows, batch_size) * n_epochs
+def total_steps(
+    rows: int, batch_size: int, n_epochs: int, max_steps: int | None = None, updates: int = 1
+) -> int:
+    """Count the steps of a run: an epoch's last, shorter batch is one as well; `max_steps` caps.
+
+    A batch serves `updates` steps, one after the other.
+    """
+    _positive(rows=rows, batch_size=batch_size, n_epochs=n_epochs, updates=updates)
+    steps_all = _batches(rows, batch_size) * updates * n_epochs
     if max_steps is None:
         return steps_all
     _positive(max_steps=max_steps)
@@ -40,17 +45,25 @@ def total_steps(rows: int, batch_size: int, n_epochs: int, max_steps: int | None
 
 
 def steps(
-    rows: int, batch_size: int, n_epochs: int, seed: int, max_steps: int | None = None
+    rows: int,
+    batch_size: int,
+    n_epochs: int,
+    seed: int,
+    max_steps: int | None = None,
+    updates: int = 1,
 ) -> "Steps":
     """Return each step's rows, by step number from 0; raises OrderError for counts below 1."""
-    return Steps(rows, batch_size, seed, total_steps(rows, batch_size, n_epochs, max_steps))
+    total = total_steps(rows, batch_size, n_epochs, max_steps, updates)
+    return Steps(rows, batch_size, seed, total, updates)
 
 
 class Steps(Sequence[list[int]]):
     """A sequence whose item k is the list of row numbers of step k; any k costs the same."""
 
-    def __init__(self, rows: int, batch_size: int, seed: int, total: int) -> None:
+    def __init__(self, rows: int, batch_size: int, seed: int, total: int, updates: int = 1) -> None:
         self.rows = rows
+        self.per_epoch = _batches(rows, batch_size) * updates
+        self.updates = updates
         self.batch_size = batch_size
         self.seed = seed
         self.total = total
@@ -69,15 +82,15 @@ class Steps(Sequence[list[int]]):
             return [self[k] for k in range(*step.indices(self.total))]
         if not -self.total <= step < self.total:
             raise IndexError(f"step {step} of {self.total}")
-        epoch, batch = divmod(step % self.total, _per_epoch(self.rows, self.batch_size))
-        start = batch * self.batch_size
+        epoch, within = divmod(step % self.total, self.per_epoch)
+        start = within // self.updates * self.batch_size
         return self._order(epoch)[start : start + self.batch_size]
 
     def _epoch(self, epoch: int) -> list[int]:
         return epoch_order(self.rows, self.seed, epoch)
 
 
-def _per_epoch(rows: int, batch_size: int) -> int:
+def _batches(rows: int, batch_size: int) -> int:
     return -(-rows // batch_size)
 
 

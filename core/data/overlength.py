@@ -7,28 +7,55 @@ so it is counted and not trained.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Literal, Protocol, assert_never
 
 from core.data.encoded import Encoded
 
 Policy = Literal["error", "drop", "truncate_left", "truncate_right", "split"]
 
 # A target and one token before it to predict it from.
-_MIN_CONTEXT = 2
+MIN_CONTEXT = 2
+_CUTS = "drop, truncate_left, truncate_right or split"
+
+
+class Counted(Protocol):
+    """What can be counted as kept."""
+
+    def __len__(self) -> int:
+        """Count its tokens."""
+        ...
+
+    @property
+    def targets(self) -> int:
+        """How many of them are trained."""
+        ...
 
 
 class OverlengthError(ValueError):
-    """A row is longer than the context and the policy is `error`."""
+    """A row is longer than the context and the policy is `error`; `cuts`: what may be chosen instead."""
 
-    def __init__(self, row: Encoded, context_length: int) -> None:
+    def __init__(self, row: Encoded, context_length: int, cuts: str = _CUTS) -> None:
         place = f"line {row.line}" if row.line else "a row"
         super().__init__(
             f"{place} has {len(row)} tokens, context_length is {context_length}. "
-            "Raise context_length, or set on_overlength to drop, truncate_left, truncate_right or split."
+            f"Raise context_length, or set on_overlength to {cuts}."
         )
         self.line = row.line
         self.tokens = len(row)
         self.context_length = context_length
+
+
+class PromptTooLongError(OverlengthError):
+    """A prompt leaves too little of the context for an answer of full length."""
+
+    def __init__(self, line: int, tokens: int, room: int) -> None:
+        ValueError.__init__(
+            self,
+            f"line {line} has a prompt of {tokens} tokens, and context_length leaves {room} beside an answer "
+            "of max_completion_tokens. Raise context_length, lower max_completion_tokens, or set "
+            "on_overlength to drop or truncate_left.",
+        )
+        self.line, self.tokens, self.context_length = line, tokens, room
 
 
 class NothingToTrainError(ValueError):
@@ -60,7 +87,7 @@ class LengthReport:
     targets: int = 0
     longest: int = 0
 
-    def with_kept(self, row: Encoded) -> "LengthReport":
+    def with_kept(self, row: Counted) -> "LengthReport":
         """Return this report with one more kept row."""
         return replace(
             self,
@@ -79,8 +106,8 @@ def fit(
     Raises OverlengthError at the first long row under the policy `error`, and
     NothingToTrainError when no row with a target is left.
     """
-    if context_length < _MIN_CONTEXT:
-        raise ValueError(f"context_length is {context_length}; the least is {_MIN_CONTEXT}")
+    if context_length < MIN_CONTEXT:
+        raise ValueError(f"context_length is {context_length}; the least is {MIN_CONTEXT}")
     kept: list[Encoded] = []
     report = LengthReport()
     for whole in rows:

@@ -48,6 +48,11 @@ class Packed:
         return [part.line for part in self.parts]
 
 
+def unpacked(rows: Sequence[Packed]) -> list[Encoded]:
+    """Give the rows that stand in packed ones, each by itself again."""
+    return [part for row in rows for part in row.parts]
+
+
 def pack(rows: Sequence[Encoded], capacity: int) -> list[Packed]:
     """Pack rows, none longer than `capacity` tokens, into as few of that capacity as best fit finds.
 

@@ -1,142 +1,102 @@
-"""One line of a file into one chat row, or the problems that keep it from being one.
+"""One row of a file into one of the kinds that objectives learn from, or why it is none.
 
 The one idea: the training loop and the check read rows through the same function, so a file that
-was reported clean cannot fail differently when it is trained on. JSON is read by pydantic's own
-parser, which bounds nesting and the length of numbers and refuses NaN and lone surrogates.
+was reported clean cannot fail differently when it is trained on.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, from_json
 
+from core.data.fault import FileRefusal, Refusal, RowError, faults_of
 from core.data.kinds import Kind
-from core.data.lines import MAX_LINE_BYTES, Line, numbered_lines
-from core.data.report import Code, Problem, Shape, pointer, shown
-from core.data.rows import ROLES, AssistantMessage, ChatRow, PromptCompletionRow
+from core.data.lines import MAX_LINE_BYTES
+from core.data.records import MAX_TOTAL_BYTES, Record, records
+from core.data.report import Place, Shape
+from core.data.shapes.chat import (
+    parse_alpaca,
+    parse_chat,
+    parse_prompt_completion,
+    parse_sharegpt,
+)
+from core.data.shapes.detect import shape_of
+from core.data.shapes.preference import parse_chosen_rejected, parse_preference
+from core.data.shapes.prompt import parse_prompt
+from core.data.shapes.text import parse_text
+from core.data.shapes.tokens import parse_tokens
 
-_EXPECTED = 'Expected {"messages": [...]} or {"prompt": "...", "completion": "..."}.'
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_HINTS = {
-    "missing": "Add this field.",
-    "extra_forbidden": "Remove this key, or correct its spelling.",
-    "role_unknown": f"Give each message a role: {', '.join(ROLES)}.",
-    "arguments": "Write the arguments as a string that holds a JSON object.",
-    "content": "Write the content as a string.",
-    "says_nothing": "Give the message content, a refusal or tool_calls.",
-    "literal_error": "Use one of the values named.",
-    "part_unknown": "Only text can be trained on; remove other parts.",
+__all__ = ["ParsedRow", "RowError", "RowReader", "read_rows"]
+
+_PARSERS: Mapping[Shape, Callable[[dict[str, Any]], Kind]] = {
+    "chat": parse_chat,
+    "prompt_completion": parse_prompt_completion,
+    "alpaca": parse_alpaca,
+    "sharegpt": parse_sharegpt,
+    "text": parse_text,
+    "preference": parse_preference,
+    "chosen_rejected": parse_chosen_rejected,
+    "rft": parse_prompt,
+    "tokens": parse_tokens,
 }
-
-
-class RowError(Exception):
-    """A line is not a row that can be trained on; `problems` says why and where."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems[:3]))
-        self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRow:
-    """A row with the shape and the line that it came from."""
+    """A row with the shape and the line (of a Parquet file: the row) that it came from."""
 
     line: int
     shape: Shape
     value: Kind
 
 
+@dataclass(slots=True)
+class RowReader:
+    """Reads the rows of one file; its first row that has a shape gives the file's."""
+
+    shape: Shape | None = None
+    place: Place = field(default_factory=lambda: Place(0))
+
+    def read(self, record: Record) -> tuple[ParsedRow, dict[str, Any]]:
+        """The row of a record, and its keys as they stand in the file.
+
+        Raises RowError with the problems in it, and nothing else.
+        """
+        try:
+            values = record.load()
+            shape = shape_of(values, self.shape)
+            kind = _PARSERS[shape](values)
+            self._note(shape, record.place)
+        except Refusal as refusal:
+            raise RowError.at(record.place, refusal.faults) from refusal
+        except ValidationError as error:
+            raise RowError.at(record.place, faults_of(error)) from error
+        return ParsedRow(record.place.number, shape, kind), values
+
+    def _note(self, shape: Shape, place: Place) -> None:
+        if self.shape is None:
+            self.shape, self.place = shape, place
+        elif shape != self.shape:
+            message = f"a {shape} row in a file that began with {self.shape} rows at {self.place}"
+            hint = "Keep one shape of row in a file."
+            if {shape, self.shape} == {"chat", "rft"}:
+                hint += " End every row with the assistant to learn its answers, or none."
+            raise Refusal.because("invalid_file_format", message, hint)
+
+
 def read_rows(
-    chunks: Iterable[bytes], *, max_line_bytes: int = MAX_LINE_BYTES
+    chunks: Iterable[bytes],
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    max_total_bytes: int = MAX_TOTAL_BYTES,
 ) -> Iterator[ParsedRow]:
     """Yield the rows of a file; raises RowError at the first line that is not one."""
-    for line in numbered_lines(chunks, max_line_bytes=max_line_bytes):
-        yield parse_line(line)
-
-
-def parse_line(line: Line) -> ParsedRow:
-    """Return the row of one line; raises RowError with the problems in it, and nothing else."""
-    value = _json_object(line)
-    shape = _shape(line.number, value)
+    reader = RowReader()
     try:
-        match shape:
-            case "chat":
-                chat = ChatRow.model_validate(value)
-            case "prompt_completion":
-                chat = PromptCompletionRow.model_validate(value).to_chat()
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        raise RowError([_problem(line.number, d) for d in details]) from error
-    _check_trainable(line.number, chat)
-    return ParsedRow(line.number, shape, chat)
-
-
-def _refuse(line: int, code: Code, message: str, hint: str, at: str = "") -> RowError:
-    return RowError([Problem(line=line, pointer=at, code=code, message=message, hint=hint)])
-
-
-def _json_object(line: Line) -> dict[str, object]:
-    if line.too_long:
-        message = f"line is longer than {len(line.data)} bytes"
-        raise _refuse(line.number, "line_too_long", message, "Split the row, or shorten it.")
-    try:
-        value = from_json(line.data, allow_inf_nan=False)
-    except ValueError as error:
-        hint = "Write one JSON object a line, in UTF-8."
-        if line.data.startswith(_UTF16):
-            hint = "The file is UTF-16; save it as UTF-8."
-        # The parser sees one line at a time, so its own line number is always 1.
-        message = str(error).replace(" at line 1 column ", " at column ")
-        raise _refuse(line.number, "invalid_json", f"not JSON: {message}", hint) from error
-    if not isinstance(value, dict):
-        message = f"a row is a JSON object, this is a {_json_type(value)}"
-        raise _refuse(line.number, "invalid_file_format", message, _EXPECTED)
-    return value
-
-
-def _json_type(value: object) -> str:
-    names = {list: "list", str: "string", bool: "boolean", int: "number", float: "number"}
-    return names.get(type(value), "null")
-
-
-def _shape(line: int, value: dict[str, object]) -> Shape:
-    pair = {"prompt", "completion"}
-    if "messages" in value and not pair & value.keys():
-        return "chat"
-    if pair <= value.keys() and "messages" not in value:
-        return "prompt_completion"
-    keys = ", ".join(shown(key) for key in list(value)[:10]) or "none"
-    message = f"neither chat messages nor a prompt/completion pair; keys: {keys}"
-    raise _refuse(line, "invalid_file_format", message, _EXPECTED)
-
-
-def _problem(line: int, details: ErrorDetails) -> Problem:
-    kind = details["type"]
-    path = [p for p in details["loc"] if not (isinstance(p, str) and p[:1] + p[-1:] == "<>")]
-    if kind == "role_unknown":
-        path.append("role")
-    if kind == "part_unknown":
-        path.append("type")
-    hint = _HINTS.get(kind, "Correct the value here.")
-    return Problem(
-        line=line,
-        pointer=pointer(path),
-        code="invalid_file_format",
-        message=details["msg"],
-        hint=hint,
-    )
-
-
-def _check_trainable(line: int, chat: ChatRow) -> None:
-    last = chat.messages[-1]
-    assistants = [m for m in chat.messages if isinstance(m, AssistantMessage)]
-    if not any(message.trained for message in assistants):
-        message = "every assistant message has weight 0" if assistants else "no assistant message"
-        hint = "Add an assistant message, or give one the weight 1."
-        raise _refuse(line, "no_trainable_tokens", message, hint, "/messages")
-    if not isinstance(last, AssistantMessage):
-        at = f"/messages/{len(chat.messages) - 1}/role"
-        message = f"the last message is from the {last.role}; it must be from the assistant"
-        hint = "End the row with the answer to be learned."
-        raise _refuse(line, "invalid_file_format", message, hint, at)
+        for record in records(
+            chunks, max_line_bytes=max_line_bytes, max_total_bytes=max_total_bytes
+        ):
+            yield reader.read(record)[0]
+    except FileRefusal as refusal:
+        raise RowError.at(Place(0), refusal.faults) from refusal

@@ -1,8 +1,11 @@
-"""What an objective returns."""
+"""What an objective returns, and how a pass's share of a step's loss is made."""
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+from core.objectives.errors import positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +17,12 @@ class Loss:
 
     value: Tensor
     sums: dict[str, float]
+
+
+def share(total: Tensor, *, normaliser: float, **figures: Tensor) -> Loss:
+    """A pass's share of the loss: its ``total`` over the whole step's count, and its ``figures``.
+
+    Figures are scalars; they leave the device together. Raises NormaliserError.
+    """
+    values = torch.stack([figure.detach().double() for figure in figures.values()]).tolist()
+    return Loss(total / positive(normaliser), dict(zip(figures, values, strict=True)))

@@ -4,6 +4,7 @@ from core.spec.problems import Problem
 from core.spec.trainer import TrainerSpec
 from core.spec.tree import SpecError
 
+OVERLENGTH = "trainer.on_overlength"
 ROWS_APART = ("dpo", "grpo")
 """Objectives whose rows are pairs or groups, which share their prompt's computation already."""
 
@@ -17,10 +18,10 @@ def check_agreement(trainer: TrainerSpec, *, validated: bool) -> None:
             _problem("trainer.packing", f"rows of {kind} cannot be packed; leave packing out")
         )
     if kind in ROWS_APART and trainer.on_overlength == "split":
-        remedy = "choose error, drop, truncate_left or truncate_right"
-        problems.append(
-            _problem("trainer.on_overlength", f"rows of {kind} cannot be split; {remedy}")
-        )
+        problems.append(_problem(OVERLENGTH, f"rows of {kind} cannot be split; choose another"))
+    if kind == "grpo" and trainer.on_overlength == "truncate_right":
+        message = "a prompt cut on the right would lose the opening of its answer"
+        problems.append(_problem(OVERLENGTH, f"{message}; choose error, drop or truncate_left"))
     if not validated:
         remedy = "is of the validation file, and there is none: give validation_file"
         if trainer.early_stopping is not None:

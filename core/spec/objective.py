@@ -6,7 +6,7 @@ preferences and rewards move a model that is good already.
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from core.spec.grader import GraderSpec
 from core.spec.tree import Spec
@@ -51,7 +51,10 @@ class DpoSpec(Spec):
         0.1, gt=0.0, le=100.0, description="How much a difference in log-probability is worth."
     )
     label_smoothing: float = Field(
-        0.0, ge=0.0, lt=0.5, description="Share of pairs that are labelled the wrong way round."
+        0.0,
+        ge=0.0,
+        lt=0.5,
+        description="Share of pairs that are labelled the wrong way round; for sigmoid and robust.",
     )
     length_normalised: bool = Field(
         False, description="Compare mean log-probabilities of a token instead of their sums."
@@ -63,11 +66,32 @@ class DpoSpec(Spec):
         0.0,
         ge=0.0,
         le=100.0,
-        description="Reward by which the chosen answer is to lead (SimPO's gamma).",
+        description="Reward by which the chosen answer is to lead (SimPO's gamma); not for ipo.",
     )
     nll_weight: float = Field(
         0.0, ge=0.0, le=100.0, description="Weight of the chosen answer's mean token loss, added."
     )
+
+    @field_validator("label_smoothing")
+    @classmethod
+    def _is_for_losses_of_likelihoods(cls, value: float, info: ValidationInfo) -> float:
+        loss = info.data.get("loss")
+        if value and loss in {"ipo", "hinge"}:
+            raise ValueError(f"label_smoothing means nothing to loss {loss}: leave it at 0")
+        if not value and loss == "robust":
+            raise ValueError(
+                "label_smoothing must be above 0 for loss robust, which is sigmoid without it"
+            )
+        return value
+
+    @field_validator("target_margin")
+    @classmethod
+    def _is_for_losses_without_a_target(cls, value: float, info: ValidationInfo) -> float:
+        if value and info.data.get("loss") == "ipo":
+            raise ValueError(
+                "target_margin means nothing to loss ipo, whose target is 1 / (2 beta): leave it at 0"
+            )
+        return value
 
 
 class GrpoSpec(Spec):
@@ -120,4 +144,24 @@ class GrpoSpec(Spec):
     )
 
 
-ObjectiveSpec = Annotated[PretrainSpec | SftSpec | DpoSpec | GrpoSpec, Field(discriminator="kind")]
+def _kind(value: object) -> object:
+    """The word by which a member is chosen; whoever leaves it out means sft."""
+    return value.get("kind", "sft") if isinstance(value, dict) else getattr(value, "kind", None)
+
+
+ObjectiveSpec = Annotated[
+    Annotated[PretrainSpec, Tag("pretrain")]
+    | Annotated[SftSpec, Tag("sft")]
+    | Annotated[DpoSpec, Tag("dpo")]
+    | Annotated[GrpoSpec, Tag("grpo")],
+    Discriminator(
+        _kind,
+        custom_error_type="objective_unknown",
+        custom_error_message="Input should be an object whose kind is pretrain, sft, dpo or grpo",
+    ),
+]
+
+
+def updates_per_batch(objective: ObjectiveSpec) -> int:
+    """Optimizer steps on the rows of one batch."""
+    return objective.updates_per_batch if isinstance(objective, GrpoSpec) else 1

@@ -42,7 +42,7 @@ def _steps_in(document: Any, location: Sequence[str | int], *, missing: bool) ->
     here = document
     for position, step in enumerate(location):
         last = position == len(location) - 1
-        if isinstance(here, dict) and step == here.get("kind"):
+        if _is_tag(here, step):
             continue
         if _holds(here, step):
             here = here[step]
@@ -50,6 +50,16 @@ def _steps_in(document: Any, location: Sequence[str | int], *, missing: bool) ->
             continue
         steps.append(step)
     return steps
+
+
+def _is_tag(here: Any, step: str | int) -> bool:
+    """Whether ``step`` is what tells a union's members apart, not a key of ``here``.
+
+    ``{"type": "dpo", "dpo": {...}}`` of OpenAI's ``method`` names a key of its own by its ``type``.
+    """
+    if not isinstance(here, dict):
+        return False
+    return step == here.get("kind") or (step == here.get("type") and step not in here)
 
 
 def _holds(here: Any, step: str | int) -> bool:

@@ -91,7 +91,12 @@ class EvaluationSpec(Spec):
 class EarlyStoppingSpec(Spec):
     """End the job when a metric of the validation file no longer gets better."""
 
-    metric: str = Field("full_valid_loss", min_length=1, max_length=64)
+    metric: str = Field(
+        "full_valid_loss",
+        min_length=1,
+        max_length=64,
+        description="Of the validation file. A loss or kl is better when lower, all else when higher.",
+    )
     patience: int = Field(
         3, ge=1, le=10_000, description="Measurements in a row without a better one."
     )
@@ -153,7 +158,9 @@ class TrainerSpec(Spec):
     )
     checkpoint: CheckpointSpec = CheckpointSpec()
     evaluation: EvaluationSpec = EvaluationSpec()
-    early_stopping: EarlyStoppingSpec | None = None
+    early_stopping: EarlyStoppingSpec | None = Field(
+        None, description="null: all steps are made, whatever the validation file says."
+    )
     max_steps: int | None = Field(
         None, ge=1, le=100_000_000, description="Ends the job early; null: all epochs are trained."
     )

@@ -6,7 +6,7 @@ of jobs. `attach` turns each decoder layer of a stock model into one streamed au
 function of; `backward_linear` is the shorter way where the objective is linear in them.
 """
 
-from core.streambp.attach import Attachment, LayerReport, attach
+from core.streambp.attach import Attachment, LayerReport, attach, attachment_of, unstreamed
 from core.streambp.errors import StreamError
 from core.streambp.layout import Layout, Shared
 from core.streambp.logps import answer_logps, backward_linear, token_logps
@@ -19,6 +19,8 @@ __all__ = [
     "StreamError",
     "answer_logps",
     "attach",
+    "attachment_of",
     "backward_linear",
     "token_logps",
+    "unstreamed",
 ]

@@ -8,6 +8,7 @@ a few tokens go through it in chunks, and a layer that then answers differently 
 whole and says why.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -51,6 +52,11 @@ class LayerReport:
     reason: str
     carries: bool = False
 
+    @property
+    def mixes(self) -> bool:
+        """Whether it may mix the documents of a row: such a model is given one document a row."""
+        return self.carries or self.status == "checkpointed"
+
 
 class Attachment:
     """A model's streamed state. `detach` (or leaving it as a context) makes the model stock again.
@@ -61,18 +67,32 @@ class Attachment:
 
     def __init__(
         self, model: nn.Module, decoder: nn.Module, head: Head, layers: tuple[LayerReport, ...],
-        undo: Undo, remark: str = "",
+        windows: Undo, streaming: Undo, remark: str = "",
     ) -> None:  # fmt: skip
         self.model, self.decoder, self.head, self.layers = model, decoder, head, layers
         self.remark = remark
-        self._undo = undo
+        self._windows, self._streaming = windows, streaming
+
+    @property
+    def mixing(self) -> tuple[str, ...]:
+        """The layers that would mix documents that stand in one row; none: rows may be packed."""
+        return tuple(layer.name for layer in self.layers if layer.mixes)
 
     def detach(self) -> None:
         """Restore every forward and configuration; a second call does nothing."""
-        self._undo.run()
+        self._streaming.run()
+        self._windows.run()
         attributes = causal_lm(self.model).__dict__
         if attributes.get(_ATTRIBUTE) is self:
             del attributes[_ATTRIBUTE]
+
+    def paused(self) -> AbstractContextManager[None]:
+        """While the block runs, the model computes as a stock one, with a cache if it is given one.
+
+        What was opened of its windows stays open. Run no backward pass of what was streamed before,
+        and do not attach, detach or copy the model inside.
+        """
+        return self._streaming.paused()
 
     def __enter__(self) -> Self:
         return self
@@ -108,8 +128,8 @@ def attach(
         refuse_attached(layer)
         refuse_gradient_checkpointing(layer)
     trial = tried(causal, decoder, layers)
-    undo, remark = Undo(), kept.remark
-    if open_empty_windows(decoder, undo):
+    windows, undo, remark = Undo(), Undo(), kept.remark
+    if open_empty_windows(decoder, windows):
         remark = "; ".join(filter(None, (remark, "sliding_window = 0 is taken for no window")))
     if trial.streams:
         name_our_attention(decoder, undo)
@@ -131,9 +151,18 @@ def attach(
     embedding = causal.get_input_embeddings()
     if is_plain_embedding(embedding):
         undo.set(embedding, "forward", StraightEmbedding(embedding))
-    attachment = Attachment(model, decoder, head, tuple(reports), undo, remark)
+    attachment = Attachment(model, decoder, head, tuple(reports), windows, undo, remark)
     causal.__dict__[_ATTRIBUTE] = attachment
     return attachment
+
+
+def unstreamed(model: nn.Module) -> AbstractContextManager[None]:
+    """While the block runs, let the model compute as a stock one; see `Attachment.paused`.
+
+    For decoding with a cache, which streamed layers refuse. A stock model is left as it is.
+    """
+    found: Attachment | None = causal_lm(model).__dict__.get(_ATTRIBUTE)
+    return nullcontext() if found is None else found.paused()
 
 
 def attachment_of(model: nn.Module) -> Attachment:

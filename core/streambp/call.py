@@ -68,7 +68,7 @@ class LayerCall:
             raise LayerCallError("layer", _owner(forward), "its forward takes no cache")
         if given.pop(cache_name, None) is not None:
             raise LayerCallError(
-                cache_name, "a cache", "pass use_cache=False, or detach the model to decode"
+                cache_name, "a cache", "pass use_cache=False, or decode inside unstreamed(model)"
             )
         return LayerCall(forward, cache_name, rule, hidden_BTD.shape[1], given), hidden_BTD
 

@@ -203,11 +203,9 @@ def _table(x_N: Tensor, slots_N: Tensor, shape: torch.Size) -> Tensor:
 
 def _hidden(attachment: Attachment, input_ids_BT: Tensor, layout: Layout) -> Tensor:
     """Hidden states of which the head makes logits, of shape (B, T, D)."""
-    mixing = [x.name for x in attachment.layers if x.status == "checkpointed" or x.carries]
-    if mixing and not layout.is_plain:
-        raise LayoutError(
-            "layout", "packed", f"give one document a row: {mixing[0]} mixes documents"
-        )
+    if attachment.mixing and not layout.is_plain:
+        remedy = f"give one document a row: {attachment.mixing[0]} mixes documents"
+        raise LayoutError("layout", "packed", remedy)
     decoder = attachment.decoder
     # A mask of ones keeps transformers from guessing documents out of the position ids.
     given: dict[str, Any] = {

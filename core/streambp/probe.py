@@ -55,7 +55,7 @@ def tried(causal: PreTrainedModel, decoder: nn.Module, named: list[tuple[str, nn
     records = [RecordedForward(layer.forward) for layer in layers]
     probes = [ProbingForward(x, r, _PROBE_CHUNK) for x, r in zip(layers, records, strict=True)]
     # With gradients on, so that a layer shows which of its inputs carry any.
-    with torch.enable_grad(), _evaluating(causal, ids.device), undo:
+    with torch.enable_grad(), evaluating(causal, ids.device), undo:
         open_empty_windows(decoder, undo)
         for layer, record in zip(layers, records, strict=True):
             undo.set(layer, "forward", record)
@@ -71,7 +71,7 @@ def tried(causal: PreTrainedModel, decoder: nn.Module, named: list[tuple[str, nn
         p.streamed or (choked and f"the model needs its own masks: {choked}") for p in probes
     )
     if any(reasons):
-        with _evaluating(causal, ids.device), Undo() as undo:
+        with evaluating(causal, ids.device), Undo() as undo:
             open_empty_windows(decoder, undo)
             ahead = looking_ahead(decoder, layers, records, ids)
         if ahead is not None:
@@ -109,7 +109,7 @@ def _failure(decoder: nn.Module, ids_BT: Tensor) -> str:
 
 
 @contextmanager
-def _evaluating(model: nn.Module, device: torch.device) -> Iterator[None]:
+def evaluating(model: nn.Module, device: torch.device) -> Iterator[None]:
     """Run without dropout and autocast, whose rounding differs from chunks to whole rows.
 
     Every module's own mode is put back afterwards.

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 from torch import nn
@@ -37,6 +38,17 @@ class Undo:
 
     def __exit__(self, *error: object) -> None:
         self.run()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While the block runs, have everything as it was before; then as it was set."""
+        ours = [(module, name, module.__dict__[name]) for module, name, _ in self._done]
+        self.run()
+        try:
+            yield
+        finally:
+            for change in ours:
+                self.set(*change)
 
     def run(self) -> None:
         """Put everything back, last change first."""

@@ -77,7 +77,7 @@ class Loop:
         lines = ", ".join(str(line) for row in rows for line in self._lesson.rows[row].lines)
         _refuse_infinite(metrics, f"at step {self.done} (lines {lines})", self.done - 1)
         self._trained_tokens += learnt.targets
-        metrics["epoch"] = self.done / self._steps_per_epoch
+        metrics["epoch"] = self.done / self._steps.per_epoch
         metrics.update(meter.step(learnt.tokens))
         self._metrics["train_loss"] = learnt.loss
         self._journal.step_done(
@@ -152,11 +152,7 @@ class Loop:
 
     def _due(self, every: int | None) -> bool:
         last = self.done == len(self._steps)
-        return last or self.done % (every or self._steps_per_epoch) == 0
-
-    @property
-    def _steps_per_epoch(self) -> int:
-        return -(-len(self._lesson.rows) // self._spec.hyperparameters.batch_size)
+        return last or self.done % (every or self._steps.per_epoch) == 0
 
 
 def _refuse_infinite(metrics: dict[str, float], where: str, last_step: int) -> None:

@@ -44,8 +44,8 @@ class Pass:
 
 def passes(rows: Sequence[Row], tokens_per_pass: int, device: torch.device) -> Iterator[Pass]:
     """All ``rows``, longest first, at most ``tokens_per_pass`` padded tokens at once (or one row)."""
-    for group in _groups(rows, tokens_per_pass):
-        yield _as_pass(group, device)
+    for group in grouped([len(row) for row in rows], tokens_per_pass):
+        yield _as_pass([rows[index] for index in group], device)
 
 
 def largest_passes(
@@ -64,10 +64,11 @@ def target_count(rows: Sequence[Row]) -> int:
     return sum(row.targets for row in rows)
 
 
-def _groups(rows: Sequence[Row], tokens_per_pass: int) -> Iterator[list[Row]]:
-    left = sorted(rows, key=len, reverse=True)
+def grouped(lengths: Sequence[int], tokens_per_pass: int) -> Iterator[list[int]]:
+    """Which of the things of these lengths go through together, by index, longest first."""
+    left = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     while left:
-        size = _rows_at_once(len(left[0]), tokens_per_pass)
+        size = _rows_at_once(lengths[left[0]], tokens_per_pass)
         yield left[:size]
         left = left[size:]
 

@@ -1,18 +1,23 @@
 """A whole run, from a spec and a directory to a finished job: what command line and library share."""
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.data.order import steps as ordered_steps
 from core.models.catalog import ModelUnusable
 from core.models.load import load_tokenizer
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
+from core.spec.objective import updates_per_batch
 from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
+from core.streambp import attachment_of
+from core.train.base import BaseModel
 from core.train.checkpoint import latest_checkpoint
 from core.train.inputs import model_facts, model_source, read_rows_of
 from core.train.journal import Journal
@@ -22,7 +27,7 @@ from core.train.loop import Loop
 from core.train.optimizer import build_optimizer
 from core.train.stop import StopRequest
 from core.train.stream import as_begun, streamed, with_chunk_length
-from core.train.weights import trained_model
+from core.train.weights import load_weights, trained_model
 
 
 def run_job(
@@ -47,13 +52,23 @@ def run_job(
     model = trained_model(spec, source, checkpoint, device())
     numbers = spec.hyperparameters
     with streamed(model, spec.trainer.stream, directory, journal) as layers:
-        lesson = lesson_kind(spec)(spec, model, tokenizer, train, held_out)
+        train, held_out = (_kept_apart(rows, spec, model, journal) for rows in (train, held_out))
+        lesson = lesson_kind(spec)(
+            spec, model, tokenizer, train, held_out, _base(spec, source, device())
+        )
+        for remark in lesson.remarks():
+            journal.note(remark.code, remark.message)
         loop = Loop(
             spec,
             directory=directory,
             learner=Learner(spec, lesson, build_optimizer(spec, model)),
             steps=ordered_steps(
-                len(train), numbers.batch_size, numbers.n_epochs, spec.seed, spec.trainer.max_steps
+                len(train),
+                numbers.batch_size,
+                numbers.n_epochs,
+                spec.seed,
+                spec.trainer.max_steps,
+                updates_per_batch(spec.trainer.objective),
             ),
             journal=journal,
         )
@@ -63,7 +78,14 @@ def run_job(
             lesson.begin()
         journal.started(loop.done, loop.total, len(train), layers)
         _tell_step(spec, journal)
-        return loop.run(stop)
+        with closing(lesson):
+            return loop.run(stop)
+
+
+def _base(spec: JobSpec, source: str, device: torch.device) -> BaseModel:
+    chunk_tokens = spec.trainer.stream.chunk_tokens
+    assert chunk_tokens != "auto", "it was chosen"
+    return BaseModel(partial(load_weights, source, device, spec.trainer.precision), chunk_tokens)
 
 
 def device() -> torch.device:
@@ -139,3 +161,19 @@ def _read(
             packed=len(found.rows),
         )
     return found.rows
+
+
+def _kept_apart(
+    rows: list[Any], spec: JobSpec, model: PreTrainedModel, journal: Journal
+) -> list[Any]:
+    """The rows, unpacked where the attached ``model`` would mix documents."""
+    mixing = attachment_of(model).mixing
+    apart = lesson_kind(spec).apart(rows) if mixing else rows
+    if len(apart) != len(rows):
+        journal.note(
+            "packing.off",
+            f"rows are not packed: {mixing[0]} would mix documents that stand in one row",
+            rows=len(apart),
+            layer=mixing[0],
+        )
+    return apart

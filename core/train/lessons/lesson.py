@@ -1,16 +1,21 @@
 """What the loop asks of an objective, and what it is told."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from core.data.fitness import Objective, why_unfit
 from core.data.overlength import LengthReport
 from core.data.parse import ParsedRow
 from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
+
+Base = Callable[[], AbstractContextManager[PreTrainedModel]]
+"""A context in which there is the model as it was before training, attached and frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,14 @@ class Learnt:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that is done otherwise than one might think; a note of the run's journal."""
+
+    code: str
+    message: str
+
+
 class Lesson(ABC):
     """One objective on one model. ``rows`` are trained on, ``held_out`` are measured."""
 
@@ -52,8 +65,10 @@ class Lesson(ABC):
         tokenizer: PreTrainedTokenizerBase,
         rows: Sequence[Any],
         held_out: Sequence[Any],
+        base: Base | None = None,
     ) -> None:
         self.spec = spec
+        self.base = base or _no_base
         self.model = model
         self.tokenizer = tokenizer
         self.rows = rows
@@ -70,6 +85,11 @@ class Lesson(ABC):
         Raises KindError, ChatTemplateError, OverlengthError, NothingToTrainError.
         """
 
+    @staticmethod
+    def apart(rows: list[Any]) -> list[Any]:
+        """The rows for a model whose layers would mix documents that stand in one."""
+        return rows
+
     @abstractmethod
     def learn(self, rows: Sequence[int], step: int, settle: Settle | None) -> Learnt:
         """Add the gradients of step ``step`` (from 1) on these of the rows; the model is in training mode."""
@@ -78,8 +98,15 @@ class Lesson(ABC):
     def measure(self) -> dict[str, float]:
         """Metrics of the held-out rows, of which there are some; the model is in evaluation mode."""
 
+    def remarks(self) -> list[Remark]:
+        """What the run is to tell before it starts."""
+        return []
+
     def begin(self) -> None:  # noqa: B027 - most lessons have nothing to do here
         """Before the first step of a run, never of one that is resumed."""
+
+    def close(self) -> None:  # noqa: B027 - nor here
+        """After the last step, or when the run is stopped or fails."""
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs beyond weights and the number of the step: tensors, numbers, text."""
@@ -90,9 +117,13 @@ class Lesson(ABC):
 
 
 class KindError(ValueError):
-    """A row of a kind of which the objective cannot learn."""
+    """A row of a shape that the objective cannot learn from; says what can."""
 
-    def __init__(self, row: ParsedRow, objective: str, wanted: str) -> None:
-        super().__init__(
-            f"line {row.line} is a {row.shape} row; the objective {objective} learns from {wanted}"
-        )
+    def __init__(self, row: ParsedRow, objective: Objective) -> None:
+        misfit = why_unfit(row.shape, objective)
+        assert misfit is not None, "it was just refused"
+        super().__init__(f"line {row.line}: {misfit.message}. {misfit.hint}")
+
+
+def _no_base() -> AbstractContextManager[PreTrainedModel]:
+    raise LookupError("this lesson was not given the base model")

@@ -1,7 +1,7 @@
 """Pre-training and supervised fine-tuning: cross-entropy over the targets of the whole optimizer step."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from core.data.chat import encode_chat
 from core.data.encoded import Encoded
 from core.data.kinds import Document, Tokens
 from core.data.overlength import fit
-from core.data.pack import pack
+from core.data.pack import Packed, pack, unpacked
 from core.data.parse import ParsedRow
 from core.data.rows import ChatRow
 from core.data.text import encode_document, encode_tokens
@@ -41,6 +41,11 @@ class SupervisedLesson(Lesson):
         encoded = [_encoded(row, spec, tokenizer) for row in parsed]
         rows, report = fit(encoded, trainer.context_length, trainer.on_overlength)
         return Rows(pack(rows, trainer.context_length) if trainer.packing else rows, report)
+
+    @staticmethod
+    def apart(rows: list[Any]) -> list[Any]:
+        """Packed rows, each by itself again."""
+        return unpacked(rows) if any(isinstance(row, Packed) for row in rows) else rows
 
     def learn(self, rows: Sequence[int], step: int, settle: Settle | None) -> Learnt:  # noqa: ARG002 - no step is like another
         """Cross-entropy is linear in the log-probabilities, so the head is walked once a pass."""
@@ -90,5 +95,4 @@ def _encoded(row: ParsedRow, spec: JobSpec, tokenizer: PreTrainedTokenizerBase) 
             return encode_chat(chat, tokenizer, train_on=objective.train_on, line=row.line)
         case Document() as document if objective.kind == "pretrain":
             return encode_document(document, tokenizer, line=row.line)
-    wanted = "chat rows" if objective.kind == "sft" else "plain text"
-    raise KindError(row, objective.kind, f"{wanted} or ready tokens")
+    raise KindError(row, objective.kind)

@@ -58,9 +58,9 @@ def test_two_shapes_in_one_file_are_refused_at_the_second():
 
 
 def test_an_unknown_shape_is_refused_with_its_keys():
-    problem = only_problem({"text": "x", "id": 3})
+    problem = only_problem({"body": "x", "id": 3})
     assert problem.code == "invalid_file_format"
-    assert "text, id" in problem.message
+    assert "body, id" in problem.message
 
 
 @pytest.mark.parametrize("row", [[], "x", 3, None, True])
@@ -74,12 +74,13 @@ def test_a_row_with_every_weight_zero_has_nothing_to_train():
 
 
 def test_a_row_without_an_assistant_has_nothing_to_train():
-    assert only_problem(chat(("user", "hello"))).code == "no_trainable_tokens"
+    assert only_problem(GOOD, chat(("user", "hello"))).code == "no_trainable_tokens"
+    assert only_problem(chat(("system", "hello"))).code == "no_trainable_tokens"
 
 
 def test_a_row_must_end_with_the_assistant():
     row = chat(("user", "a"), ("assistant", "b"), ("user", "c"))
-    assert only_problem(row).pointer == "/messages/2/role"
+    assert only_problem(GOOD, row).pointer == "/messages/2/role"
 
 
 def test_problems_are_capped_and_still_counted():

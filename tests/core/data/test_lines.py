@@ -59,3 +59,11 @@ def test_every_line_with_content_comes_with_its_own_number(parts):
     parts = [b"first", *parts]
     expected = [n for n, part in enumerate(parts, 1) if part.strip()]
     assert [line.number for line in lines(b"\n".join(parts))] == expected
+
+
+def test_runs_of_empty_lines_are_counted_however_they_are_cut():
+    assert lines(b"\n" * 5 + b"a\n\n", b"\n\nb\n\n\r\n\nc") == [
+        Line(6, b"a"),
+        Line(10, b"b"),
+        Line(14, b"c"),
+    ]

@@ -72,3 +72,13 @@ def test_a_count_below_one_is_refused_by_name(field):
     counts = {"rows": 4, "batch_size": 2, "n_epochs": 1, "max_steps": 1, field: 0}
     with pytest.raises(OrderError, match=f"{field} is 0"):
         steps(seed=0, **counts)
+
+
+def test_a_batch_serves_its_updates_one_after_the_other():
+    once, thrice = steps(10, 4, 2, seed=5), steps(10, 4, 2, seed=5, updates=3)
+    assert len(thrice) == 3 * len(once)
+    assert list(thrice) == [batch for batch in once for _ in range(3)]
+    assert thrice.per_epoch == 9
+    assert total_steps(10, 4, 2, max_steps=7, updates=3) == 7
+    with pytest.raises(OrderError, match="updates is 0"):
+        steps(10, 4, 2, seed=5, updates=0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from core.objectives import sft
+from core.objectives import NormaliserError, pretrain, sft
 
 
 def logps(*losses):
@@ -11,7 +11,7 @@ def logps(*losses):
 
 
 def test_two_passes_weigh_their_tokens_and_not_themselves():
-    """transformers#34191: one token of loss 4 and three of loss 1 make 7/4, not 5/2."""
+    """Training case 1, transformers#34191: one token of loss 4 and three of 1 make 7/4, not 5/2."""
     one, three = logps(4.0), logps(1.0, 1.0, 1.0)
     parts = [sft(logp, torch.ones_like(logp), normaliser=4) for logp in (one, three)]
     assert sum(part.value.item() for part in parts) == 1.75
@@ -44,3 +44,33 @@ def test_a_token_of_half_the_weight_counts_half():
     loss.backward()
     assert loss.item() == pytest.approx(2.5 / 1.5)
     assert logp.grad[0].tolist() == pytest.approx([-1 / 3, -2 / 3])
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_step_of_seven_rows_in_passes_is_the_step_in_one(size):
+    """Training case 1: equal gradients, also where the last pass is short."""
+    generator = torch.Generator().manual_seed(0)
+    logp = torch.randn(7, 5, generator=generator).double().requires_grad_()
+    weight = torch.rand(7, 5, generator=generator).round().double()
+    count = float(weight.sum())
+    sft(logp, weight, normaliser=count).value.backward()
+    whole, logp.grad = logp.grad, None
+    for at in range(0, 7, size):
+        sft(logp[at : at + size], weight[at : at + size], normaliser=count).value.backward()
+    assert torch.equal(logp.grad, whole)
+
+
+def test_a_pass_without_a_trained_token_adds_zero_and_a_step_without_is_refused():
+    """Training case 2: the caller makes no step of it; 0 / 0 is never a loss."""
+    logp, none = logps(4.0, 1.0), torch.zeros(1, 2)
+    loss = sft(logp, none, normaliser=3)
+    loss.value.backward()
+    assert (loss.value.item(), loss.sums["token_loss"]) == (0.0, 0.0)
+    assert logp.grad.tolist() == [[0.0, 0.0]]
+    with pytest.raises(NormaliserError, match="normaliser = 0: give a count above 0"):
+        sft(logp, none, normaliser=0)
+
+
+def test_pretraining_is_the_mean_over_every_predicted_token():
+    assert pretrain(logps(4.0, 1.0, 1.0), torch.ones(1, 3), normaliser=3).value.item() == 2.0
+    assert pretrain is sft

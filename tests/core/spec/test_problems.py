@@ -62,3 +62,19 @@ def test_steps_are_joined_as_they_are_typed(root, steps, path):
 def test_a_long_value_is_cut_and_a_short_one_is_not():
     assert shown("x" * 10) == "'xxxxxxxxxx'"
     assert shown("x" * 1000) == "'" + "x" * 79 + "…"
+
+
+class Named(BaseModel):
+    type: str
+    dpo: Leaf
+
+
+class Method(BaseModel):
+    method: Named
+
+
+def test_a_key_that_a_type_names_is_a_step_of_the_path():
+    document = {"method": {"type": "dpo", "dpo": {"number": 1.5}}}
+    with pytest.raises(ValidationError) as error:
+        Method.model_validate(document, strict=True)
+    assert {p.path for p in problems_of(error.value.errors(), document)} == {"method.dpo.number"}

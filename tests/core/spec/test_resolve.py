@@ -35,10 +35,43 @@ def test_resolving_twice_is_resolving_once(context, rate, multiplier, tokens, li
 
 def test_what_was_given_is_kept():
     trainer = TrainerSpec(
-        context_length=64, learning_rate=3e-4, tokens_per_pass=256, step="two_phase"
+        context_length=64,
+        learning_rate=3e-4,
+        tokens_per_pass=256,
+        step="two_phase",
+        on_overlength="drop",
+        packing=True,
     )
     spec = SPEC.model_copy(update={"trainer": trainer})
     assert spec.resolved(facts(512)) == spec
+
+
+@pytest.mark.parametrize(
+    ("objective", "policy", "packing"), [("pretrain", "split", True), ("sft", "error", False)]
+)
+def test_plain_text_is_split_and_packed_where_nothing_else_is_said(objective, policy, packing):
+    spec = SPEC.model_copy(
+        update={"trainer": TrainerSpec.parse({"objective": {"kind": objective}})}
+    )
+    trainer = spec.resolved(facts(512)).trainer
+    assert (trainer.on_overlength, trainer.packing) == (policy, packing)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "path"),
+    [
+        ({"objective": {"kind": "dpo"}, "packing": True}, "trainer.packing"),
+        ({"objective": {"kind": "dpo"}, "on_overlength": "split"}, "trainer.on_overlength"),
+        ({"objective": {"kind": "dpo"}, "step": "fused"}, "trainer.step"),
+        ({"early_stopping": {}}, "trainer.early_stopping"),
+        ({"checkpoint": {"keep_best": "full_valid_loss"}}, "trainer.checkpoint.keep_best"),
+    ],
+)
+def test_words_that_do_not_go_together_are_refused_by_name(trainer, path):
+    spec = SPEC.model_copy(update={"trainer": TrainerSpec.parse(trainer)})
+    with pytest.raises(SpecError) as refusal:
+        spec.resolved(facts(512))
+    assert [problem.path for problem in refusal.value.problems] == [path]
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,13 @@ def test_every_text_is_bounded_or_one_of_a_few(field):
             assert {"maxLength", "const", "enum"} & shape.keys()
 
 
-def test_only_a_job_asks_for_anything():
+def test_only_a_job_and_a_reward_ask_for_anything():
     required = {name: node["required"] for name, node in NODES.items() if "required" in node}
-    assert required == {"JobSpec": ["model", "training_file"]}
+    graders = {name for name in required if name.endswith("Grader")}
+    assert {name: required[name] for name in required.keys() - graders} == {
+        "JobSpec": ["model", "training_file"],
+        "GrpoSpec": ["grader"],
+    }
 
 
 def test_the_trainers_default_is_valid_by_itself():

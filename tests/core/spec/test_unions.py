@@ -3,6 +3,7 @@
 import pytest
 
 from core.spec.job import JobSpec
+from core.spec.objective import SftSpec
 from core.spec.optimizer import AdamWSpec, ApolloMiniSpec, ApolloSpec, ScaleSpec, SgdSpec
 from core.spec.schedule import ConstantSpec, CosineSpec, LinearSpec
 
@@ -45,7 +46,14 @@ def test_a_fault_inside_a_member_has_the_path_that_was_typed(refused):
 
 
 def test_the_objective_refuses_another_kind(refused):
-    assert refused("trainer.objective.kind", "dpo")[0].path == "trainer.objective.kind"
+    problem = refused("trainer.objective.kind", "ppo")[0]
+    assert (problem.path, problem.code) == ("trainer.objective", "invalid_value")
+    assert "pretrain, sft, dpo or grpo" in problem.message
+
+
+def test_an_objective_without_a_kind_is_sft(document):
+    spec = JobSpec.parse({**document, "trainer": {"objective": {"train_on": "all"}}})
+    assert spec.trainer.objective == SftSpec(train_on="all")
 
 
 def test_a_literal_lists_what_it_takes(refused):

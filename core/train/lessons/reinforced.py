@@ -1,0 +1,211 @@
+"""Group relative policy optimisation: sample answers to prompts, grade them, prefer the better of a group.
+
+A batch of prompts is sampled from the policy as it is, and serves ``updates_per_batch`` optimizer steps. The
+log-probabilities at sampling are those of the first of these steps itself, so that there the ratio is exactly
+1; they are kept for the others, and in the state of a run that is stopped between.
+
+Legend: B batch, T tokens, P prompts, G answers of each, A answers of the step, N scored tokens.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from core.data.kinds import Prompt
+from core.data.parse import ParsedRow
+from core.data.prompts import encode_item, fit_prompts
+from core.graders.check import refusals
+from core.graders.grade import Grading
+from core.objectives import grpo, step_normaliser
+from core.rollout import PolicySampler, Sampling, Stream, stop_ids
+from core.spec.errors import spec_failure
+from core.spec.job import JobSpec
+from core.spec.objective import GrpoSpec
+from core.streambp import answer_logps, attachment_of
+from core.streambp.ledger import Settle
+from core.train.lessons.branches import BranchPass, branch_passes
+from core.train.lessons.graded import GradedAnswers, graded
+from core.train.lessons.lesson import KindError, Learnt, Lesson, Remark, Rows
+
+GRADERS = min(4, os.cpu_count() or 1)
+"""Processes of a grader that needs some."""
+
+
+class ReinforcedLesson(Lesson):
+    """Rows are `EncodedPrompt`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        objective = self.spec.trainer.objective
+        assert isinstance(objective, GrpoSpec)
+        for problem in refusals(objective.grader, "trainer.objective.grader"):
+            raise spec_failure(problem.code, problem.message, param=problem.path)
+        self._objective = objective
+        self._batch: GradedAnswers | None = None
+        self._stops = stop_ids(self.model, self.tokenizer)
+        self._sampler = PolicySampler(self.model, tokens_at_once=self._tokens)
+        self._mixing = attachment_of(self.model).mixing
+        self._grading = Grading(objective.grader, workers=GRADERS)
+
+    @staticmethod
+    def read(
+        spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
+    ) -> Rows:
+        """Encode prompts that leave room for an answer of full length."""
+        objective, trainer = spec.trainer.objective, spec.trainer
+        assert isinstance(objective, GrpoSpec)
+        assert trainer.context_length is not None, "a resolved spec has one"
+        assert trainer.on_overlength is not None, "a resolved spec has one"
+        most = objective.group_size * objective.max_completion_tokens
+        prompts = []
+        for row in parsed:
+            if not isinstance(row.value, Prompt):
+                raise KindError(row, "grpo")
+            prompts.append(encode_item(row.value, tokenizer, answers_tokens=most, line=row.line))
+        room = trainer.context_length - objective.max_completion_tokens
+        return Rows(*fit_prompts(prompts, room, trainer.on_overlength))
+
+    def learn(self, rows: Sequence[int], step: int, settle: Settle | None) -> Learnt:  # noqa: ARG002 - never fused
+        """Sample if the batch is new, then add the gradients of all its answers."""
+        update = (step - 1) % self._objective.updates_per_batch
+        if update == 0 or self._batch is None:
+            self._batch = self._sampled(rows, step)
+        batch = self._batch
+        self.model.eval()  # what is scored is what was sampled: without dropout
+        sums = self._learn(batch) if batch.has_signal else {"loss": 0.0, "tokens": batch.tokens}
+        normaliser = self._normaliser(batch)
+        learnt = Learnt(
+            sums.pop("loss") / normaliser,
+            tokens=sum(map(len, batch.groups)),
+            targets=batch.tokens,
+            signal=batch.has_signal,
+            metrics=batch.metrics | _means(sums),
+        )
+        if update + 1 == self._objective.updates_per_batch:
+            self._batch = None
+        return learnt
+
+    def remarks(self) -> list[Remark]:
+        """Tell where a prompt is not computed once for its answers."""
+        if not self._mixing:
+            return []
+        message = f"a prompt is computed once for each answer: {self._mixing[0]} mixes documents"
+        return [Remark("prompts.not_shared", message)]
+
+    def measure(self) -> dict[str, float]:
+        """The mean reward of answers to held-out prompts, drawn with the same random numbers each time."""
+        found = self._answers(
+            self.held_out,
+            range(len(self.held_out)),
+            Stream(self.spec.seed, 0, "validation"),
+            self._objective.eval_samples,
+        )
+        names = ("reward_mean", "reward_std", "completion_tokens", "truncated_share")
+        return {f"valid_{name}": found.metrics[name] for name in names}
+
+    def close(self) -> None:
+        """Let the graders' processes go."""
+        self._grading.close()
+
+    def state(self) -> dict[str, Any]:
+        """The batch, where more steps are to be made on it."""
+        return {} if self._batch is None else {"batch": self._batch.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take what `state` gave."""
+        self._batch = GradedAnswers.from_state(state["batch"]) if "batch" in state else None
+
+    def _sampled(self, rows: Sequence[int], step: int) -> GradedAnswers:
+        chosen = [self.rows[row] for row in rows]
+        stream = Stream(self.spec.seed, step)
+        batch = self._answers(chosen, rows, stream, self._objective.group_size)
+        if self._objective.kl_weight:
+            batch.reference = self._reference(batch)
+        return batch
+
+    def _answers(
+        self, prompts: Sequence[Any], rows: Sequence[int], stream: Stream, count: int
+    ) -> GradedAnswers:
+        sampling = Sampling(
+            count, self._objective.max_completion_tokens, self._stops, self._objective.temperature
+        )
+        ids = [prompt.input_ids for prompt in prompts]
+        answers = self._sampler.sample(ids, rows=list(rows), stream=stream, sampling=sampling)
+        return graded(self._objective, prompts, answers, self.tokenizer, self._stops, self._grading)
+
+    def _learn(self, batch: GradedAnswers) -> dict[str, float]:
+        """Add the gradients of all answers; sums of figures."""
+        normaliser, first = self._normaliser(batch), batch.old is None
+        old: list[Tensor] = []
+        sums: dict[str, float] = {}
+        for number, part in enumerate(self._passes(batch)):
+            logp_BT, entropy_BT = self._scores(part)
+            old.append(logp_BT.detach() if first else batch.old[number].to(logp_BT.device))  # type: ignore[index]
+            reference = None if batch.reference is None else batch.reference[number]
+            loss = grpo(
+                logp_BT,
+                old[-1],
+                part.answer_BT,
+                batch.advantage_A[self._numbers(batch, part)].to(logp_BT.device),
+                self._objective,
+                normaliser=normaliser,
+                reference_BT=None if reference is None else reference.to(logp_BT.device),
+                entropy_BT=entropy_BT.detach(),
+            )
+            loss.value.backward()
+            for name, value in loss.sums.items():
+                sums[name] = sums.get(name, 0.0) + value
+        batch.old = [logp_BT.cpu() for logp_BT in old]
+        return sums
+
+    def _scores(self, part: BranchPass) -> tuple[Tensor, Tensor]:
+        return answer_logps(
+            self.model,
+            *part.scored,
+            head_chunk_tokens=self.spec.trainer.stream.head_chunk_tokens,
+            temperature=self._objective.temperature,
+            with_entropy=True,
+        )
+
+    def _reference(self, batch: GradedAnswers) -> list[Tensor]:
+        with torch.no_grad(), self.base() as base:
+            tile = self.spec.trainer.stream.head_chunk_tokens
+            return [
+                answer_logps(
+                    base,
+                    *part.scored,
+                    head_chunk_tokens=tile,
+                    temperature=self._objective.temperature,
+                ).cpu()
+                for part in self._passes(batch)
+            ]
+
+    def _passes(self, batch: GradedAnswers) -> list[BranchPass]:
+        """Where layers mix documents, each answer by itself: a group of them may be large."""
+        groups = batch.alone() if self._mixing else batch.groups
+        return list(branch_passes(groups, self._tokens, self.device, share=not self._mixing))
+
+    def _numbers(self, batch: GradedAnswers, part: BranchPass) -> list[int]:
+        """Which of the batch's answers those of a pass are, in order."""
+        size = 1 if self._mixing else len(batch.groups[0].answers)
+        return [size * member + number for member in part.members for number in range(size)]
+
+    def _normaliser(self, batch: GradedAnswers) -> float:
+        answers = len(batch.advantage_A)
+        return step_normaliser(self._objective, answers=answers, tokens=batch.tokens)
+
+    @property
+    def _tokens(self) -> int:
+        tokens = self.spec.trainer.tokens_per_pass
+        assert tokens is not None, "a resolved spec has one"
+        return tokens
+
+
+def _means(sums: dict[str, float]) -> dict[str, float]:
+    tokens = sums["tokens"]
+    names = {"clipped": "clip_share", "kl": "kl", "entropy": "entropy"}
+    return {name: sums[key] / tokens for key, name in names.items() if key in sums}
