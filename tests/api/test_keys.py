@@ -21,6 +21,7 @@ ROUTES = [
     ("GET", "/v1/fine_tuning/jobs/ftjob-x/checkpoints"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/tiny"),
+    ("POST", "/v1/trainer/preview"),
 ]
 
 
