@@ -26,7 +26,7 @@ from core.train.loop import Loop
 from core.train.optimizer import build_optimizer
 from core.train.stop import StopRequest
 from core.train.stream import as_begun, streamed, with_chunk_length
-from core.train.weights import load_weights, trained_model
+from core.train.weights import trained_model
 
 
 def run_job(
