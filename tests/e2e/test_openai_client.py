@@ -71,7 +71,7 @@ def test_a_running_job_is_cancelled_after_its_step(client, example, create):
 
 def test_a_broken_file_is_told_by_line(client, example, tmp_path):
     path = tmp_path / "broken.jsonl"
-    path.write_text('{"messages": [{"role": "user", "content": "a"}]}\n{"messages": \n')
+    path.write_text('{"messages": []}\n{"messages": \n')
     with pytest.raises(SystemExit, match="line 1"):
         example.upload(client, path)
     file = next(iter(client.files.list()))
