@@ -42,3 +42,13 @@ def test_every_decision_is_in_the_list():
     adrs = ROOT / "docs" / "adr"
     listed = (adrs / "README.md").read_text()
     assert not [path.name for path in adrs.glob("0*.md") if path.name not in listed]
+
+
+def test_every_test_that_the_page_of_cases_names_is_there():
+    page = (ROOT / "docs" / "cases.md").read_text()
+    named = re.findall(r"`(tests/[^`]+)`", page)
+    assert len(named) > 30
+    for node in named:
+        path, _, test = node.partition("::")
+        text = (ROOT / path).read_text()
+        assert not test or f"def {test}(" in text, node

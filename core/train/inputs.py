@@ -1,10 +1,14 @@
 """From the names in a spec to a model's folder and encoded rows."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 from transformers import PreTrainedTokenizerBase
 
 from core.data.conversation import ChatTemplateError
+from core.data.duplicates import SharedRows, duplicates_across
 from core.data.overlength import NothingToTrainError, OverlengthError
 from core.data.parse import RowError, read_rows
 from core.models.catalog import facts_of
@@ -50,8 +54,7 @@ def read_rows_of(
     path = locate(getattr(spec, param), beside)
     try:
         with path.open("rb") as file:
-            chunks = iter(lambda: file.read(READ_BYTES), b"")
-            return lesson_kind(spec).read(spec, read_rows(chunks), tokenizer)
+            return lesson_kind(spec).read(spec, read_rows(_chunks(file)), tokenizer)
     except FileNotFoundError:
         raise data_failure("file_not_found", f"there is no file '{path}'", param=param) from None
     except (RowError, KindError) as error:
@@ -62,3 +65,16 @@ def read_rows_of(
         raise data_failure("example_too_long", str(error), param=param) from error
     except NothingToTrainError as error:
         raise data_failure("no_trainable_tokens", str(error), param=param) from error
+
+
+def rows_in_both_files(spec: JobSpec, beside: Path) -> SharedRows:
+    """Which rows of the training file stand in the validation file too, which then measures memory."""
+    assert spec.validation_file is not None
+    paths = (locate(name, beside) for name in (spec.training_file, spec.validation_file))
+    with ExitStack() as stack:
+        training, validation = (_chunks(stack.enter_context(path.open("rb"))) for path in paths)
+        return duplicates_across(training, validation)
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.read(READ_BYTES), b"")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from core.data.duplicates import SharedRows
 from core.data.order import steps as ordered_steps
 from core.models.catalog import ModelUnusable
 from core.models.load import load_tokenizer
@@ -18,7 +19,7 @@ from core.spec.tree import SpecError
 from core.streambp import attachment_of
 from core.train.base import base_of
 from core.train.checkpoint import latest_checkpoint
-from core.train.inputs import model_facts, model_source, read_rows_of
+from core.train.inputs import model_facts, model_source, read_rows_of, rows_in_both_files
 from core.train.journal import Journal
 from core.train.learner import Learner
 from core.train.lessons import lesson_kind
@@ -47,6 +48,7 @@ def run_job(
     held_out: list[Any] = []
     if spec.validation_file is not None:
         held_out = _read(spec, "validation_file", beside, tokenizer, journal)
+        _tell_shared(rows_in_both_files(spec, beside), journal)
     spec = with_chunk_length(spec, source, [len(row) for row in train], device(), journal)
     model = trained_model(spec, source, checkpoint, device())
     numbers = spec.hyperparameters
@@ -154,6 +156,17 @@ def _read(
             packed=len(found.rows),
         )
     return found.rows
+
+
+def _tell_shared(shared: SharedRows, journal: Journal) -> None:
+    if shared.count:
+        pairs = ", ".join(f"{line} = {other}" for line, other in shared.pairs)
+        journal.note(
+            "rows.in_both_files",
+            f"{shared.count} rows of the training file stand in the validation file too, which then "
+            f"measures what was memorised; lines {pairs}",
+            rows=shared.count,
+        )
 
 
 def _kept_apart(

@@ -68,6 +68,16 @@ def test_the_validation_loss_is_that_of_the_stock_model(make_spec, train, tmp_pa
     assert evaluated[8] != evaluated[0]
 
 
+def test_rows_that_stand_in_both_files_are_told_by_line(make_spec, train, tmp_path, training_path):
+    held_out = tmp_path / "held_out.jsonl"
+    lines = training_path.read_bytes().splitlines(keepends=True)
+    held_out.write_bytes(lines[4] + lines[1])
+    run = train(make_spec(validation_file=str(held_out)))
+    (note,) = (event for event in run.of("noted") if event.code == "rows.in_both_files")
+    assert (note.level, note.data) == ("warn", {"rows": 2})
+    assert "lines 2 = 2, 5 = 1" in note.message
+
+
 @torch.no_grad()
 def _stock_loss(spec, folder, beside):
     tokenizer = AutoTokenizer.from_pretrained(folder)
