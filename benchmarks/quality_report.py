@@ -11,12 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
+from benchmarks.figures import Line, Panel, draw
 from benchmarks.quality import SEEDS, Run, best_rate
-
-mpl.use("Agg")
-from matplotlib import pyplot as plt
 
 HEAD = """# Quality by optimizer
 
@@ -51,7 +47,7 @@ def main() -> int:
     path = parser.parse_args().result
     kept = json.loads(path.read_text())
     path.with_suffix(".md").write_text(table(kept))
-    draw(kept["found"], path.with_suffix(".png"))
+    draw(panels(kept["found"]), path.with_suffix(".png"))
     print(path.with_suffix(".md"))
     print(path.with_suffix(".png"))
     return 0
@@ -82,26 +78,23 @@ def table(kept: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw(found: dict[str, Any], path: Path) -> None:
+def panels(found: dict[str, Any]) -> list[Panel]:
     """Curves: each recipe's seeds at its best rate, and the fine-tuning runs."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    runs = _runs(found["pretraining"])
+    runs, tuned = _runs(found["pretraining"]), _runs(found["finetuning"])
+    left, right = [], []
     for colour, recipe in enumerate(LABELS):
         best = best_rate(runs, recipe)
         for run in runs:
             if (run.recipe, run.rate) == (recipe, best):
                 label = f"{LABELS[recipe]}, {best:g}" if run.seed == SEEDS[0] else None
-                left.plot(*zip(*run.curve, strict=True), color=f"C{colour}", label=label, lw=1)
-        for run in _runs(found["finetuning"]):
-            if run.recipe == recipe:
-                right.plot(*zip(*run.curve, strict=True), color=f"C{colour}", label=f"{run.rate:g}")
-    for axes, title in ((left, "Pre-training, three seeds"), (right, "Fine-tuning SmolLM2-135M")):
-        axes.set(title=title, xlabel="step", ylabel="validation loss, nats a token")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
-    left.set_ylim(top=max(run.curve[1][1] for run in runs if run.curve[0][0] == 0))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+                left.append(Line(label, run.curve, colour))
+        right += [Line(f"{one.rate:g}", one.curve, colour) for one in tuned if one.recipe == recipe]
+    top = max(run.curve[1][1] for run in runs)  # the first point is that of random weights
+    measure = "validation loss, nats a token"
+    return [
+        Panel("Pre-training, three seeds", measure, left, top),
+        Panel("Fine-tuning SmolLM2-135M", measure, right),
+    ]
 
 
 def _runs(found: list[dict[str, Any]]) -> list[Run]:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from benchmarks.figures import draw
 from benchmarks.learning import SHORT, learnt
+from benchmarks.learning_report import panels
 
 
 @pytest.mark.slow
@@ -19,3 +21,5 @@ def test_each_objective_runs_and_tells_how_it_began_and_ended(tmp_path):
     assert report["loss_sft_last"] < report["loss_sft_first"]
     assert report["accuracy_dpo_first"] == pytest.approx(0.5)
     assert [step for step, _ in report["curves"]["grpo_reward"]] == [1, 2]
+    draw(panels(report["curves"]), tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 10_000

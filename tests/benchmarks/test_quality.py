@@ -9,10 +9,11 @@ import torch
 
 from benchmarks.cases import CaseFailed
 from benchmarks.corpus import corpus
+from benchmarks.figures import draw
 from benchmarks.finetuning import FinetuningCase
 from benchmarks.pretraining import ROW_TOKENS, VOCABULARY, PretrainingCase, trained
 from benchmarks.quality import RECIPES, SHORT, Run, Runner, best_rate, pretrained, report_of
-from benchmarks.quality_report import draw, table
+from benchmarks.quality_report import panels, table
 from core.spec.job import JobSpec
 
 PNG = b"\x89PNG"
@@ -93,7 +94,7 @@ def test_the_report_is_a_table_and_a_figure(short_runs, tmp_path):
     page = table(kept)
     assert f"| AdamW | {RECIPES['adamw'].rates[0]:g}: " in page
     assert "| APOLLO-Mini, int8 weights | 0.0001 | 2.5000 | 2.2500 |" in page
-    draw(kept["found"], tmp_path / "curves.png")
+    draw(panels(kept["found"]), tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(PNG)
 
 

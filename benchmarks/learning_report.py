@@ -1,0 +1,48 @@
+"""A figure of what `benchmarks.learning` found.
+
+    python -m benchmarks.learning_report benchmarks/results/DATE-learning.json
+
+writes DATE-learning.png beside it.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Line, Panel, draw
+
+
+def main() -> int:
+    """Write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    path = parser.parse_args().result
+    draw(panels(json.loads(path.read_text())["found"]["curves"]), path.with_suffix(".png"))
+    print(path.with_suffix(".png"))
+    return 0
+
+
+def panels(curves: dict[str, Any]) -> list[Panel]:
+    """One panel an objective."""
+    return [
+        Panel("SFT", "validation loss, nats a token", [Line(None, curves["sft_valid_loss"], 0)]),
+        Panel(
+            "GRPO, from the SFT model",
+            "mean reward",
+            [
+                Line("of the step's answers", curves["grpo_reward"], 7),
+                Line("held-out questions", curves["grpo_valid_reward"], 1),
+            ],
+        ),
+        Panel(
+            "DPO, from random weights",
+            "accuracy on held-out pairs",
+            [Line(None, curves["dpo_valid_accuracy"], 2)],
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
