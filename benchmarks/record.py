@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def provenance(command: list[str]) -> dict[str, Any]:
-    """What a figure is worth nothing without."""
+    """What a figure is worth nothing without; a copy of the tree without its history has no commit."""
     return {
         "command": " ".join(command),
         "commit": _git("rev-parse", "HEAD"),
@@ -47,15 +47,15 @@ def provenance(command: list[str]) -> dict[str, Any]:
     }
 
 
-def _git(*words: str) -> str:
+def _git(*words: str) -> str | None:
     done = subprocess.run(  # noqa: S603
         ["git", *words],  # noqa: S607
-        check=True,
+        check=False,
         capture_output=True,
         text=True,
         cwd=RESULTS.parent,
     )
-    return done.stdout.strip()
+    return None if done.returncode else done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from benchmarks.cases import (
     Shape,
     run_case,
 )
+from benchmarks.record import provenance
 from benchmarks.steps import policies
 
 LIMIT_S = 440.0
@@ -48,7 +49,11 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("no GPU here: nothing was measured")
         return 0
-    report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    command = ["python", "-m", "benchmarks.gpu.memory", "--limit", str(options.limit)]
+    report = provenance(command) | {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+    }
     report |= run_within(list(cases()), options.limit)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
