@@ -6,8 +6,8 @@ KIND
   dpo        the same questions with a right and a wrong answer
   grpo       the same questions, with what its grader needs to score an answer
 
-For a validation file take another seed. The default task, sums of two digits, is one that a small model can
-learn; `--task` names any other of reasoning-gym's.
+For a validation file take another seed. The default task, sums and differences of two digits, has few questions
+and can be learnt by a small model; `--task` names any other of reasoning-gym's.
 """
 
 import argparse
@@ -21,7 +21,17 @@ from typing import Any
 import reasoning_gym
 
 BOOK = Path(__file__).parents[1] / "benchmarks" / "data" / "kjv.txt.gz"
-EASY = {"basic_arithmetic": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}}
+EASY: dict[str, dict[str, Any]] = {
+    "basic_arithmetic": {
+        "min_terms": 2,
+        "max_terms": 2,
+        "min_digits": 1,
+        "max_digits": 1,
+        "operators": ("+", "-"),
+        "allow_parentheses": False,
+        "allow_negation": False,
+    }
+}
 
 
 def main() -> None:

@@ -13,9 +13,9 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from core.graders.closing import Closing
 from core.graders.inside.confine import Limits
 from core.graders.sandbox import ENVIRONMENT, command
 
@@ -46,24 +46,13 @@ class BenchDown(Exception):
     """The process that is to grade does not start."""
 
 
-class Bench:
+class Bench(Closing):
     """One process and what it serves. A context manager; not to be shared by threads at one time."""
 
     def __init__(self, job: Job, limits: Limits) -> None:
         self.job = job
         self.limits = limits
         self.process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def ask(self, payload: dict[str, Any]) -> float:
         """The reward, finite. Raises GradingFailed, or BenchDown and SandboxUnavailable."""

@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from core.graders.closing import Closing
 from core.graders.formula import evaluate
 from core.graders.inside.confine import Limits
 from core.graders.sample import Sample
@@ -41,7 +41,7 @@ def grade_many(
         return grading.grade_many(pairs)
 
 
-class Grading:
+class Grading(Closing):
     """A grader at work, a context manager. Processes start when needed and end with it.
 
     A sandbox dies with the thread that started it, so all work is done by threads that live as long.
@@ -55,17 +55,6 @@ class Grading:
         for seat in self._seats:
             self._free.put(seat)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="grading")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End threads and processes; answers not yet begun are left ungraded."""

@@ -1,9 +1,9 @@
 """One grader that is no multi grader, made ready: from the namespaces of an answer to a number."""
 
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from core.graders.bench import Bench, BenchDown, GradingFailed, Job
+from core.graders.closing import Closing
 from core.graders.inside.confine import Limits
 from core.graders.sandbox import SandboxUnavailable
 from core.graders.string_check import string_check
@@ -49,22 +49,11 @@ class StringChecker:
         """Nothing is held."""
 
 
-class BenchScorer:
+class BenchScorer(Closing):
     """A grader whose work is done in a process of its own."""
 
     def __init__(self, job: Job, limits: Limits) -> None:
         self.bench = Bench(job, limits)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the process."""

@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.data.fitness import Objective, why_unfit
-from core.data.overlength import LengthReport
+from core.data.overlength import LengthReport, Policy
 from core.data.parse import ParsedRow
 from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
@@ -52,11 +52,27 @@ class Remark:
     message: str
 
 
+RESOLVED = "a resolved spec has one"
+
+
+def length_rule(spec: JobSpec) -> tuple[int, Policy]:
+    """The longest row in tokens, and what becomes of longer ones."""
+    context, policy = spec.trainer.context_length, spec.trainer.on_overlength
+    assert context is not None, RESOLVED
+    assert policy is not None, RESOLVED
+    return context, policy
+
+
+def unshared(mixing: Sequence[str]) -> list[Remark]:
+    """What is to be told where these layers keep a prompt from being computed once for its answers."""
+    if not mixing:
+        return []
+    message = f"a prompt is computed once for each answer: {mixing[0]} mixes documents"
+    return [Remark("prompts.not_shared", message)]
+
+
 class Lesson(ABC):
     """One objective on one model. ``rows`` are trained on, ``held_out`` are measured."""
-
-    linear: ClassVar[bool] = False
-    """Whether the objective is linear in the log-probabilities, so that a step can be fused."""
 
     def __init__(
         self,
@@ -74,6 +90,18 @@ class Lesson(ABC):
         self.rows = rows
         self.held_out = held_out
         self.device = next(model.parameters()).device
+
+    @property
+    def tokens_per_pass(self) -> int:
+        """Tokens that go through the model at once."""
+        tokens = self.spec.trainer.tokens_per_pass
+        assert tokens is not None, RESOLVED
+        return tokens
+
+    @property
+    def tile(self) -> int:
+        """Tokens whose logits exist at once."""
+        return self.spec.trainer.stream.head_chunk_tokens
 
     @staticmethod
     @abstractmethod

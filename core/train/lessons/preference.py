@@ -23,7 +23,16 @@ from core.spec.objective import DpoSpec
 from core.streambp import answer_logps, attachment_of
 from core.streambp.ledger import Settle
 from core.train.lessons.branches import BranchPass, branch_passes
-from core.train.lessons.lesson import Base, KindError, Learnt, Lesson, Remark, Rows
+from core.train.lessons.lesson import (
+    Base,
+    KindError,
+    Learnt,
+    Lesson,
+    Remark,
+    Rows,
+    length_rule,
+    unshared,
+)
 
 _NAMES = {"margin": "reward_margin", "accuracy": "reward_accuracy"}
 
@@ -51,21 +60,13 @@ class PreferenceLesson(Lesson):
         spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
     ) -> Rows:
         """Encode preferences, whose branches fit the context."""
-        trainer = spec.trainer
-        assert trainer.context_length is not None, "a resolved spec has one"
-        assert trainer.on_overlength is not None, "a resolved spec has one"
-        assert trainer.on_overlength != "split", "no spec has it beside this objective"
-        pairs = [_encoded(row, tokenizer) for row in parsed]
-        return Rows(*fit_pairs(pairs, trainer.context_length, trainer.on_overlength))
+        context, policy = length_rule(spec)
+        assert policy != "split", "no spec has it beside this objective"
+        return Rows(*fit_pairs([_encoded(row, tokenizer) for row in parsed], context, policy))
 
     def remarks(self) -> list[Remark]:
         """Tell where a prompt is not computed once for its answers."""
-        if not self._mixing:
-            return []
-        message = (
-            f"a prompt is computed twice, once for each answer: {self._mixing[0]} mixes documents"
-        )
-        return [Remark("prompts.not_shared", message)]
+        return unshared(self._mixing)
 
     def begin(self) -> None:
         """Compute the reference's log-probabilities, of held-out rows too: the model is the base yet."""
@@ -134,15 +135,13 @@ class PreferenceLesson(Lesson):
         logp_BT = answer_logps(
             self.model,
             *part.scored,
-            head_chunk_tokens=self.spec.trainer.stream.head_chunk_tokens,
+            head_chunk_tokens=self.tile,
         )
         logp_A, tokens_A = answer_sums(logp_BT, part.answer_BT, 2 * len(part.members))
         return logp_A.view(-1, 2), tokens_A.view(-1, 2)
 
     def _passes(self, pairs: Sequence[EncodedPair]) -> Iterator[BranchPass]:
-        tokens = self.spec.trainer.tokens_per_pass
-        assert tokens is not None, "a resolved spec has one"
-        return branch_passes(pairs, tokens, self.device, share=not self._mixing)
+        return branch_passes(pairs, self.tokens_per_pass, self.device, share=not self._mixing)
 
 
 def _encoded(row: ParsedRow, tokenizer: PreTrainedTokenizerBase) -> EncodedPair:

@@ -29,7 +29,15 @@ from core.streambp import answer_logps, attachment_of
 from core.streambp.ledger import Settle
 from core.train.lessons.branches import BranchPass, branch_passes
 from core.train.lessons.graded import GradedAnswers, graded
-from core.train.lessons.lesson import KindError, Learnt, Lesson, Remark, Rows
+from core.train.lessons.lesson import (
+    KindError,
+    Learnt,
+    Lesson,
+    Remark,
+    Rows,
+    length_rule,
+    unshared,
+)
 
 GRADERS = min(4, os.cpu_count() or 1)
 """Processes of a grader that needs some."""
@@ -47,7 +55,7 @@ class ReinforcedLesson(Lesson):
         self._objective = objective
         self._batch: GradedAnswers | None = None
         self._stops = stop_ids(self.model, self.tokenizer)
-        self._sampler = PolicySampler(self.model, tokens_at_once=self._tokens)
+        self._sampler = PolicySampler(self.model, tokens_at_once=self.tokens_per_pass)
         self._mixing = attachment_of(self.model).mixing
         self._grading = Grading(objective.grader, workers=GRADERS)
 
@@ -56,18 +64,16 @@ class ReinforcedLesson(Lesson):
         spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
     ) -> Rows:
         """Encode prompts that leave room for an answer of full length."""
-        objective, trainer = spec.trainer.objective, spec.trainer
+        objective = spec.trainer.objective
         assert isinstance(objective, GrpoSpec)
-        assert trainer.context_length is not None, "a resolved spec has one"
-        assert trainer.on_overlength is not None, "a resolved spec has one"
+        context, policy = length_rule(spec)
         most = objective.group_size * objective.max_completion_tokens
         prompts = []
         for row in parsed:
             if not isinstance(row.value, Prompt):
                 raise KindError(row, "grpo")
             prompts.append(encode_item(row.value, tokenizer, answers_tokens=most, line=row.line))
-        room = trainer.context_length - objective.max_completion_tokens
-        return Rows(*fit_prompts(prompts, room, trainer.on_overlength))
+        return Rows(*fit_prompts(prompts, context - objective.max_completion_tokens, policy))
 
     def learn(self, rows: Sequence[int], step: int, settle: Settle | None) -> Learnt:  # noqa: ARG002 - never fused
         """Sample if the batch is new, then add the gradients of all its answers."""
@@ -91,10 +97,7 @@ class ReinforcedLesson(Lesson):
 
     def remarks(self) -> list[Remark]:
         """Tell where a prompt is not computed once for its answers."""
-        if not self._mixing:
-            return []
-        message = f"a prompt is computed once for each answer: {self._mixing[0]} mixes documents"
-        return [Remark("prompts.not_shared", message)]
+        return unshared(self._mixing)
 
     def measure(self) -> dict[str, float]:
         """The mean reward of answers to held-out prompts, drawn with the same random numbers each time."""
@@ -166,19 +169,18 @@ class ReinforcedLesson(Lesson):
         return answer_logps(
             self.model,
             *part.scored,
-            head_chunk_tokens=self.spec.trainer.stream.head_chunk_tokens,
+            head_chunk_tokens=self.tile,
             temperature=self._objective.temperature,
             with_entropy=True,
         )
 
     def _reference(self, batch: GradedAnswers) -> list[Tensor]:
         with torch.no_grad(), self.base() as base:
-            tile = self.spec.trainer.stream.head_chunk_tokens
             return [
                 answer_logps(
                     base,
                     *part.scored,
-                    head_chunk_tokens=tile,
+                    head_chunk_tokens=self.tile,
                     temperature=self._objective.temperature,
                 ).cpu()
                 for part in self._passes(batch)
@@ -187,7 +189,9 @@ class ReinforcedLesson(Lesson):
     def _passes(self, batch: GradedAnswers) -> list[BranchPass]:
         """Where layers mix documents, each answer by itself: a group of them may be large."""
         groups = batch.alone() if self._mixing else batch.groups
-        return list(branch_passes(groups, self._tokens, self.device, share=not self._mixing))
+        return list(
+            branch_passes(groups, self.tokens_per_pass, self.device, share=not self._mixing)
+        )
 
     def _numbers(self, batch: GradedAnswers, part: BranchPass) -> list[int]:
         """Which of the batch's answers those of a pass are, in order."""
@@ -197,12 +201,6 @@ class ReinforcedLesson(Lesson):
     def _normaliser(self, batch: GradedAnswers) -> float:
         answers = len(batch.advantage_A)
         return step_normaliser(self._objective, answers=answers, tokens=batch.tokens)
-
-    @property
-    def _tokens(self) -> int:
-        tokens = self.spec.trainer.tokens_per_pass
-        assert tokens is not None, "a resolved spec has one"
-        return tokens
 
 
 def _means(sums: dict[str, float]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Pre-training and supervised fine-tuning: cross-entropy over the targets of the whole optimizer step."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,26 +21,21 @@ from core.spec.objective import SftSpec
 from core.streambp import backward_linear, token_logps
 from core.streambp.ledger import Settle
 from core.train.lessons.buckets import PositionBuckets
-from core.train.lessons.lesson import KindError, Learnt, Lesson, Rows
+from core.train.lessons.lesson import KindError, Learnt, Lesson, Rows, length_rule
 from core.train.passes import Pass, passes, target_count
 
 
 class SupervisedLesson(Lesson):
     """Rows are `Encoded`, or `Packed` where the spec asks for packing."""
 
-    linear: ClassVar[bool] = True
-
     @staticmethod
     def read(
         spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
     ) -> Rows:
         """Encode chat rows (sft), documents (pretrain) and ready tokens (both)."""
-        trainer = spec.trainer
-        assert trainer.context_length is not None, "a resolved spec has one"
-        assert trainer.on_overlength is not None, "a resolved spec has one"
-        encoded = [_encoded(row, spec, tokenizer) for row in parsed]
-        rows, report = fit(encoded, trainer.context_length, trainer.on_overlength)
-        return Rows(pack(rows, trainer.context_length) if trainer.packing else rows, report)
+        context, policy = length_rule(spec)
+        rows, report = fit([_encoded(row, spec, tokenizer) for row in parsed], context, policy)
+        return Rows(pack(rows, context) if spec.trainer.packing else rows, report)
 
     @staticmethod
     def apart(rows: list[Any]) -> list[Any]:
@@ -61,14 +56,12 @@ class SupervisedLesson(Lesson):
         """Mean loss of the held-out targets in nats, and by where in its document a target stands."""
         buckets = PositionBuckets()
         for part in self._passes(self.held_out):
-            logp_BT = token_logps(self.model, *part.scored, head_chunk_tokens=self._tile)
+            logp_BT = token_logps(self.model, *part.scored, head_chunk_tokens=self.tile)
             buckets.add(-logp_BT, part.weight_BT, part.layout.position_ids())
         return buckets.metrics("full_valid_loss")
 
     def _passes(self, rows: Sequence[Encoded]) -> list[Pass]:
-        tokens = self.spec.trainer.tokens_per_pass
-        assert tokens is not None, "a resolved spec has one"
-        return list(passes(rows, tokens, self.device))
+        return list(passes(rows, self.tokens_per_pass, self.device))
 
     def _learn(self, part: Pass, normaliser: float, settle: Settle | None) -> Loss:
         def objective(logp_BT: Tensor) -> Loss:
@@ -77,13 +70,9 @@ class SupervisedLesson(Lesson):
         weight_BT = linear_weight(objective, part.weight_BT)
         return objective(
             backward_linear(
-                self.model, *part.scored, weight_BT, head_chunk_tokens=self._tile, settle=settle
+                self.model, *part.scored, weight_BT, head_chunk_tokens=self.tile, settle=settle
             )
         )
-
-    @property
-    def _tile(self) -> int:
-        return self.spec.trainer.stream.head_chunk_tokens
 
 
 def _encoded(row: ParsedRow, spec: JobSpec, tokenizer: PreTrainedTokenizerBase) -> Encoded:
