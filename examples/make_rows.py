@@ -6,8 +6,8 @@ KIND
   dpo        the same questions with a right and a wrong answer
   grpo       the same questions, with what its grader needs to score an answer
 
-For a validation file take another seed. The default task, sums and differences of two digits, has few questions
-and can be learnt by a small model; `--task` names any other of reasoning-gym's.
+For a validation file take another seed. The default task, sums and differences of two digits, has few
+questions and can be learnt by a small model; `--task` names any other of reasoning-gym's.
 """
 
 import argparse
