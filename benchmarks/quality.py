@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -90,6 +90,7 @@ class Runner:
             for name, job in jobs.items()
             if name not in self._found
         }
+        wait(pending.values())
         for name, future in pending.items():
             self._found[name] = future.result()
         return {name: self._found[name] for name in jobs}

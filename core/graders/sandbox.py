@@ -100,9 +100,10 @@ def _bubblewrap() -> list[str]:
             "ALL",
         ),
         *("--uid", "65534", "--gid", "65534", "--hostname", "sandbox"),
+        # First: this Python may itself lie below /tmp.
+        *("--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp"),  # noqa: S108 - as above
         *bound,
         *("--dev", "/dev", "--remount-ro", "/dev"),
-        *("--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp"),  # noqa: S108 - as above
         *("--remount-ro", "/", "--chdir", "/"),
         *("--clearenv", *variables),
         "--",
