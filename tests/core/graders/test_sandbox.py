@@ -89,7 +89,6 @@ def test_packages_that_lie_below_tmp_are_seen_in_the_sandbox(tmp_path, monkeypat
     package = tmp_path / "site-packages" / "lying_in_tmp"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("WORTH = 0.25\n")
-    assert str(tmp_path).startswith("/tmp")
     monkeypatch.syspath_prepend(str(package.parent))
     source = "import lying_in_tmp\ndef grade(sample, item):\n    return lying_in_tmp.WORTH\n"
     with Bench(Job("python", {"source": source}, strangers=True), Limits(5.0)) as bench:
