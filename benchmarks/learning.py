@@ -43,7 +43,7 @@ class Size:
     layers: int = 4
     rows: int = 2000
     held_out: int = 100
-    sft_epochs: int = 8
+    sft_epochs: int = 5
     grpo_steps: int = 60
     dpo_epochs: int = 10
 
@@ -77,7 +77,7 @@ def learnt(size: Size, folder: Path) -> dict[str, Any]:
     taught = last_checkpoint(folder / "runs" / "sft")
     objective = {"kind": "grpo", "grader": GRADER, "group_size": 8, "max_completion_tokens": 8}
     every = {"max_steps": size.grpo_steps, "evaluation": {"every": 10}}
-    grpo = _run(folder, "grpo", taught, objective, 1e-3, **every)
+    grpo = _run(folder, "grpo", taught, objective, 2e-4, **every)
     dpo = _run(folder, "dpo", toy, {"kind": "dpo"}, 1e-3, epochs=size.dpo_epochs)
     curves = {
         "sft_valid_loss": measured(sft, "full_valid_loss"),
