@@ -33,7 +33,7 @@ def panels(curves: dict[str, Any]) -> list[Panel]:
             "mean reward",
             [
                 Line("of the step's answers", curves["grpo_reward"], 7),
-                Line("held-out questions", curves["grpo_valid_reward"], 1),
+                Line("all questions, drawn anew", curves["grpo_valid_reward"], 1),
             ],
         ),
         Panel(
