@@ -2,15 +2,11 @@
 
 from math import isfinite
 
+from core.spec.field_error import FieldError
 
-class ObjectiveError(ValueError):
+
+class ObjectiveError(FieldError):
     """A fault of the caller: `field` was wrong, `value` is what it was, `remedy` what to do."""
-
-    def __init__(self, field: str, value: object, remedy: str) -> None:
-        super().__init__(f"{field} = {value!r}: {remedy}")
-        self.field = field
-        self.value = value
-        self.remedy = remedy
 
 
 class NormaliserError(ObjectiveError):

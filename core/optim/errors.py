@@ -9,18 +9,14 @@ OptimError
 All are `ValueError`s and the user's to mend; each tells the field, the value and the remedy.
 """
 
+from core.spec.field_error import FieldError
 
-class OptimError(ValueError):
+
+class OptimError(FieldError):
     """Tells which `field` held which `value`, and the `remedy`."""
 
     code = "invalid_optimizer"
     fault = "user"
-
-    def __init__(self, field: str, value: object, remedy: str) -> None:
-        super().__init__(f"{field} = {value!r}: {remedy}")
-        self.field = field
-        self.value = value
-        self.remedy = remedy
 
 
 class OptionError(OptimError):

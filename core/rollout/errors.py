@@ -5,15 +5,11 @@ RolloutError
 └── UndecodableError     a model that does not decode token by token as it computes whole rows
 """
 
+from core.spec.field_error import FieldError
 
-class RolloutError(ValueError):
+
+class RolloutError(FieldError):
     """Tells which `field` held which `value`, and the `remedy`."""
-
-    def __init__(self, field: str, value: object, remedy: str) -> None:
-        super().__init__(f"{field} = {value!r}: {remedy}")
-        self.field = field
-        self.value = value
-        self.remedy = remedy
 
 
 class SamplingError(RolloutError):

@@ -5,15 +5,11 @@ UnsupportedModelError, UnknownHeadError, TemperatureError, LinearityError, Polic
 StoreError, AttachmentError, LayerCallError, PlanError and its BudgetError.
 """
 
+from core.spec.field_error import FieldError
 
-class StreamError(ValueError):
+
+class StreamError(FieldError):
     """A fault of the caller: `field` was wrong, `value` is what it was, `remedy` what to do."""
-
-    def __init__(self, field: str, value: object, remedy: str) -> None:
-        super().__init__(f"{field} = {value!r}: {remedy}")
-        self.field = field
-        self.value = value
-        self.remedy = remedy
 
 
 class ChunkLengthError(StreamError):
