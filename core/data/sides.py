@@ -7,15 +7,15 @@ before a job is what the job trains on.
 from dataclasses import dataclass
 from typing import Literal
 
-from core.data.chat import TrainOn, encode_chat, encode_prompt
+from core.data.chat import TrainOn, encode_prompt
 from core.data.conversation import ChatTokenizer
 from core.data.encoded import Encoded
 from core.data.fitness import KINDS_OF_OBJECTIVE, Objective
 from core.data.kinds import Document, Kind, Preference, Prompt, Tokens
+from core.data.learnable import encode_learnable
 from core.data.pair import encode_pair
 from core.data.parse import ParsedRow
 from core.data.rows import ChatRow
-from core.data.text import encode_document, encode_tokens
 
 SideName = Literal["row", "chosen", "rejected", "prompt"]
 _USUAL: dict[type[Kind], Objective] = {
@@ -65,13 +65,9 @@ def sides_of(
     if type(row.value) not in KINDS_OF_OBJECTIVE[objective]:
         raise UnfitRowError(row, objective)
     match row.value:
-        case ChatRow() as chat:
-            whole = encode_chat(chat, tokenizer, train_on=train_on, line=row.line)
+        case ChatRow() | Document() | Tokens() as value:
+            whole = encode_learnable(value, tokenizer, train_on=train_on, line=row.line)
             return (Side("row", whole),)
-        case Document() as document:
-            return (Side("row", encode_document(document, tokenizer, line=row.line)),)
-        case Tokens() as tokens:
-            return (Side("row", encode_tokens(tokens, line=row.line)),)
         case Preference() as preference:
             chosen, rejected = encode_pair(preference, tokenizer, row.line).branches
             return Side("chosen", chosen), Side("rejected", rejected)

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from core.data.chat import encode_chat
 from core.data.encoded import Encoded
+from core.data.fitness import KINDS_OF_OBJECTIVE
 from core.data.kinds import Document, Tokens
+from core.data.learnable import encode_learnable
 from core.data.overlength import fit
 from core.data.pack import Packed, pack, unpacked
 from core.data.parse import ParsedRow
 from core.data.rows import ChatRow
-from core.data.text import encode_document, encode_tokens
 from core.objectives import Loss, linear_weight, sft
 from core.spec.job import JobSpec
 from core.spec.objective import SftSpec
@@ -77,11 +77,9 @@ class SupervisedLesson(Lesson):
 
 def _encoded(row: ParsedRow, spec: JobSpec, tokenizer: PreTrainedTokenizerBase) -> Encoded:
     objective = spec.trainer.objective
-    match row.value:
-        case Tokens() as tokens:
-            return encode_tokens(tokens, line=row.line)
-        case ChatRow() as chat if isinstance(objective, SftSpec):
-            return encode_chat(chat, tokenizer, train_on=objective.train_on, line=row.line)
-        case Document() as document if objective.kind == "pretrain":
-            return encode_document(document, tokenizer, line=row.line)
-    raise KindError(row, objective.kind)
+    value = row.value
+    if not isinstance(value, KINDS_OF_OBJECTIVE[objective.kind]):
+        raise KindError(row, objective.kind)
+    assert isinstance(value, ChatRow | Document | Tokens), "these kinds alone are left"
+    train_on = objective.train_on if isinstance(objective, SftSpec) else "all"
+    return encode_learnable(value, tokenizer, train_on=train_on, line=row.line)
