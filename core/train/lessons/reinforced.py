@@ -82,8 +82,10 @@ class ReinforcedLesson(Lesson):
             self._batch = self._sampled(rows, step)
         batch = self._batch
         self.model.eval()  # what is scored is what was sampled: without dropout
-        sums = self._learn(batch) if batch.has_signal else {"loss": 0.0, "tokens": batch.tokens}
         normaliser = self._normaliser(batch)
+        sums = {"loss": 0.0, "tokens": float(batch.tokens)}
+        if batch.has_signal:
+            sums = self._learn(batch, normaliser)
         learnt = Learnt(
             sums.pop("loss") / normaliser,
             tokens=sum(map(len, batch.groups)),
@@ -140,18 +142,20 @@ class ReinforcedLesson(Lesson):
         answers = self._sampler.sample(ids, rows=list(rows), stream=stream, sampling=sampling)
         return graded(self._objective, prompts, answers, self.tokenizer, self._stops, self._grading)
 
-    def _learn(self, batch: GradedAnswers) -> dict[str, float]:
+    def _learn(self, batch: GradedAnswers, normaliser: float) -> dict[str, float]:
         """Add the gradients of all answers; sums of figures."""
-        normaliser, first = self._normaliser(batch), batch.old is None
         old: list[Tensor] = []
         sums: dict[str, float] = {}
         for number, part in enumerate(self._passes(batch)):
             logp_BT, entropy_BT = self._scores(part)
-            old.append(logp_BT.detach() if first else batch.old[number].to(logp_BT.device))  # type: ignore[index]
+            old_BT = logp_BT.detach()
+            if batch.old is not None:
+                old_BT = batch.old[number].to(logp_BT.device)
+            old.append(old_BT)
             reference = None if batch.reference is None else batch.reference[number]
             loss = grpo(
                 logp_BT,
-                old[-1],
+                old_BT,
                 part.answer_BT,
                 batch.advantage_A[self._numbers(batch, part)].to(logp_BT.device),
                 self._objective,
@@ -162,7 +166,7 @@ class ReinforcedLesson(Lesson):
             loss.value.backward()
             for name, value in loss.sums.items():
                 sums[name] = sums.get(name, 0.0) + value
-        batch.old = [logp_BT.cpu() for logp_BT in old]
+        batch.old = old
         return sums
 
     def _scores(self, part: BranchPass) -> tuple[Tensor, Tensor]:
@@ -182,7 +186,7 @@ class ReinforcedLesson(Lesson):
                     *part.scored,
                     head_chunk_tokens=self.tile,
                     temperature=self._objective.temperature,
-                ).cpu()
+                )
                 for part in self._passes(batch)
             ]
 
