@@ -47,20 +47,12 @@ def one_thread() -> None:
 
 
 @pytest.fixture
-def tiny() -> Callable[..., Any]:
+def tiny(random_model: Callable[..., Any]) -> Callable[..., Any]:
     """Build `tiny(family, **overrides)`: float64, in training mode, no weight near zero."""
 
     def build(family: str, **overrides: Any) -> Any:
         words = _OWN_WORDS.get(family) or {**_SIZE, **_FAMILIES.get(family, {})}
-        config = transformers.AutoConfig.for_model(family, **{**words, **overrides})
-        torch.manual_seed(0)
-        model = transformers.AutoModelForCausalLM.from_config(
-            config, experts_implementation="eager"
-        ).double()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(torch.randn_like(parameter) * (0.3 if parameter.ndim > 1 else 0.1))
-        return model.train()
+        return random_model(family, {**words, **overrides}, noise=0.3).train()
 
     return build
 
