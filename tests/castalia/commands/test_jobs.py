@@ -5,8 +5,9 @@ import json
 import pytest
 
 from core.spec.errors import JobError
-from core.store.attempts import claim_job, succeed_job
+from core.store.attempts import succeed_job
 from core.store.jobs import fail_job, get_job
+from core.store.leases import claim_job
 
 
 @pytest.fixture
