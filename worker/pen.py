@@ -24,7 +24,8 @@ class Pen:
             try:
                 with self._database.begin() as session:
                     change(session)
-                return
             except DatabaseDown as error:
                 log.warning("not written, trying again: %s", str(error).splitlines()[0])
                 self._keeper.pause(RETRY_S)
+            else:
+                return

@@ -14,6 +14,7 @@ from core.store.attempts import Retries, fail_attempt, stop_attempt, succeed_job
 from core.store.jobs import create_job
 from core.store.leases import claim_job
 from core.store.record import record_events
+from core.store.wishes import cancel_job
 
 
 class Story:
@@ -136,6 +137,7 @@ def test_without_a_hint_the_code_is_shown(story):
 
 
 def test_a_job_that_was_cancelled_ends_with_a_code_of_its_own(story):
+    story.then(lambda session: cancel_job(session, story.lease.project_id, story.job_id))
     story.then(lambda session: stop_attempt(session, story.lease, "r"))
     with pytest.raises(JobCancelledError, match="its last checkpoint is kept") as cancelled:
         story.follow()
