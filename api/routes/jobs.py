@@ -1,4 +1,4 @@
-"""/v1/fine_tuning/jobs: create, list, read, pause, resume, cancel, and what a run says about itself."""
+"""/v1/fine_tuning/jobs: create, list, read, pause, resume, cancel, and the checkpoints of a run."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from api.auth import PrincipalDep
 from api.errors import ApiError
 from api.requests import CreateJob
 from api.service import Service, ServiceDep
-from api.views.job import CheckpointView, EventView, JobView
+from api.views.job import CheckpointView, JobView
 from api.views.shape import ListView, list_of
 from core.data.file_check import unfit_file
 from core.spec.bell import TRAIN_TASK
@@ -16,7 +16,6 @@ from core.spec.job import JobSpec
 from core.store.checkpoints import checkpoint_files, list_checkpoints
 from core.store.database import Session
 from core.store.errors import NotFound
-from core.store.events import list_events
 from core.store.files import TRAINING_PURPOSE, get_file
 from core.store.jobs import create_job, get_job, list_jobs
 from core.store.keys import Principal
@@ -103,21 +102,6 @@ def resume(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView
     if row.status == "queued":
         service.doorbell.ring(TRAIN_TASK, row.id)
     return view
-
-
-@router.get("/{job_id}/events")
-def events(
-    service: ServiceDep,
-    principal: PrincipalDep,
-    job_id: str,
-    after: str | None = None,
-    limit: Limit = 20,
-) -> ListView[EventView]:
-    """What happened, newest first."""
-    with service.database.begin() as session:
-        job = get_job(session, principal.project_id, job_id)
-        page = list_events(session, job, after=after, limit=min(limit, service.settings.max_page))
-    return list_of([EventView.of(row) for row in page.rows], page.has_more)
 
 
 @router.get("/{job_id}/checkpoints")
