@@ -50,8 +50,12 @@ def supervise_job(context: WorkerContext, job_id: str) -> None:
 
 def _attempt(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, pen: Pen) -> None:
     directory = lay_out(context, lease)
-    with Trainer(directory) as trainer, Uploader(context, lease, keeper) as uploader:
-        watch = Watch(directory, lease, trainer, uploader, keeper, pen, context.settings)
+    settings = context.settings
+    with (
+        Trainer(directory, settings.cache_dir, settings.cache_bytes) as trainer,
+        Uploader(context, lease, keeper) as uploader,
+    ):
+        watch = Watch(directory, lease, trainer, uploader, keeper, pen, settings)
         try:
             exit_code = watch.until_exit()
         except SystemExit:
