@@ -1,4 +1,4 @@
-"""Where each row of a file was seen first, in 24 bytes a slot.
+"""Rows of a file as digests, and where each was seen first, in 24 bytes a row or slot.
 
 A table with open addressing in flat arrays: a dictionary of the same would take five times the
 memory. Two rows are the same if the 16 bytes of their digests are.
@@ -6,6 +6,8 @@ memory. Two rows are the same if the 16 bytes of their digests are.
 
 import json
 from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -18,6 +20,32 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 def digest_of(row: dict[str, Any]) -> bytes:
     """16 bytes that stand for a row, whatever the order of its keys and its white space."""
     return blake2b(_CANONICAL.encode(row).encode(), digest_size=DIGEST_BYTES).digest()
+
+
+def _no_lines() -> "array[int]":
+    return array("Q")
+
+
+@dataclass(frozen=True, slots=True)
+class RowDigests:
+    """The digests of all rows of a file, with their lines, in the order of the file."""
+
+    lines: "array[int]" = field(default_factory=_no_lines)
+    joined: bytearray = field(default_factory=bytearray)
+
+    def add(self, line: int, digest: bytes) -> None:
+        """One more row."""
+        self.lines.append(line)
+        self.joined.extend(digest)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Lines and digests."""
+        for place, line in enumerate(self.lines):
+            start = place * DIGEST_BYTES
+            yield line, bytes(self.joined[start : start + DIGEST_BYTES])
 
 
 class Digests:

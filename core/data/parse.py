@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from core.data.digests import RowDigests, digest_of
 from core.data.fault import FileRefusal, Refusal, RowError, faults_of
 from core.data.kinds import Kind
 from core.data.lines import MAX_LINE_BYTES
@@ -90,13 +91,20 @@ def read_rows(
     *,
     max_line_bytes: int = MAX_LINE_BYTES,
     max_total_bytes: int = MAX_TOTAL_BYTES,
+    digests: RowDigests | None = None,
 ) -> Iterator[ParsedRow]:
-    """Yield the rows of a file; raises RowError at the first line that is not one."""
+    """Yield the rows of a file; raises RowError at the first line that is not one.
+
+    The digest of each row is added to `digests`.
+    """
     reader = RowReader()
     try:
         for record in records(
             chunks, max_line_bytes=max_line_bytes, max_total_bytes=max_total_bytes
         ):
-            yield reader.read(record)[0]
+            row, values = reader.read(record)
+            if digests is not None:
+                digests.add(row.line, digest_of(values))
+            yield row
     except FileRefusal as refusal:
         raise RowError.at(Place(0), refusal.faults) from refusal
