@@ -89,7 +89,7 @@ def row_at(chunks: Iterable[bytes], line: int | None = None) -> ParsedRow:
             if not wanted and reader.shape is not None:
                 continue  # the first row gave the file's shape; nothing else is needed of the others
             try:
-                row, _ = reader.read(record)
+                row = reader.read(record)
             except RowError:
                 if wanted:
                     raise

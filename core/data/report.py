@@ -28,6 +28,7 @@ Code = Literal[
     "duplicates_not_tracked",
     "empty_file",
     "file_too_large",
+    "ignored_columns",
     "invalid_encoding",
     "invalid_file_format",
     "invalid_json",
@@ -94,7 +95,7 @@ class Report(BaseModel):
 
     `shape` is that of the first row that has one, `shapes` counts the rows of each. `warnings` keep
     no file from being trained on; among them are the first of the `duplicate_count` rows that
-    stand in the file already.
+    stand in the file already. `ignored` counts the rows of each column that is not read.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -106,6 +107,7 @@ class Report(BaseModel):
     problem_count: int
     warnings: tuple[Problem, ...] = ()
     duplicate_count: int = 0
+    ignored: dict[str, int] = {}
 
     @computed_field  # type: ignore[prop-decorator]
     @property
