@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from core.data.fault import FileRefusal, Refusal, RowError, faults_of
 from core.data.kinds import Kind
 from core.data.lines import MAX_LINE_BYTES
-from core.data.plain import is_plain_chat
+from core.data.plain import PLAIN
 from core.data.records import MAX_TOTAL_BYTES, Record, records
 from core.data.report import Place, Shape, shown
 from core.data.shapes.chat import (
@@ -75,8 +75,9 @@ class RowReader:
     def look(self, record: Record) -> tuple[Shape, dict[str, Any]]:
         """The shape of a row that can be read, and its keys less the ignored ones; raises as `read`."""
         values = _loaded(record)
-        if self.shape == "chat" and is_plain_chat(values):
-            return "chat", values
+        is_plain = PLAIN.get(self.shape)
+        if self.shape is not None and is_plain is not None and is_plain(values):
+            return self.shape, values
         row, read = self._parsed(values, record.place)
         return row.shape, read
 

@@ -5,8 +5,7 @@ The one idea: a report is stored and shown as JSON, so nothing that the file's b
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
@@ -54,8 +53,7 @@ def pointer(parts: Iterable[str | int]) -> str:
     return "".join("/" + shown(str(p)).replace("~", "~0").replace("/", "~1") for p in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a row stands: the physical line of a text file or the row of a Parquet file, from 1.
 
     0 is the file as a whole.

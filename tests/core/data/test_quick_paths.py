@@ -10,10 +10,12 @@ from pydantic_core import from_json
 
 from core.data import json_row
 from core.data.fault import Refusal
+from core.data.kinds import Document
 from core.data.lines import Line
-from core.data.plain import is_plain_chat
+from core.data.plain import is_plain_chat, is_plain_text
 from core.data.shapes.chat import parse_chat
 from core.data.shapes.detect import shape_of
+from core.data.shapes.text import parse_text
 
 KEYS = [
     b'"a"',
@@ -123,3 +125,13 @@ def test_a_plain_row_is_seen_as_plain():
     assert is_plain_chat(json.loads(json.dumps(row)))
     assert not is_plain_chat({"messages": row["messages"][:-1]})
     assert not is_plain_chat({**row, "id": 1})
+
+
+@pytest.mark.parametrize(
+    "row", [{"text": "a"}, {"text": ""}, {"text": 3}, {"text": "a", "id": 1}, {"a": "b"}]
+)
+def test_a_text_is_plain_where_it_is_all_there_is(row):
+    assert is_plain_text(row) is (row == {"text": "a"})
+    if is_plain_text(row):
+        assert shape_of(row, "text") == "text"
+        assert parse_text(row) == Document("a")
