@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from core.data.conversation import ChatTemplateError
 from core.data.duplicates import SharedRows, duplicates_across
+from core.data.fitness import UnfitRowError
 from core.data.overlength import NothingToTrainError, OverlengthError
 from core.data.parse import RowError, read_rows
 from core.models.catalog import facts_of
@@ -17,7 +18,6 @@ from core.spec.job import JobSpec
 from core.spec.model import ModelFacts
 from core.spec.run import INPUTS_FOLDER
 from core.train.lessons import Rows, lesson_kind
-from core.train.lessons.lesson import KindError
 
 READ_BYTES = 2**20
 
@@ -57,7 +57,7 @@ def read_rows_of(
             return lesson_kind(spec).read(spec, read_rows(_chunks(file)), tokenizer)
     except FileNotFoundError:
         raise data_failure("file_not_found", f"there is no file '{path}'", param=param) from None
-    except (RowError, KindError) as error:
+    except (RowError, UnfitRowError) as error:
         raise data_failure(f"invalid_{param}", str(error), param=param) from error
     except ChatTemplateError as error:
         raise data_failure("chat_template_error", str(error), param=param) from error

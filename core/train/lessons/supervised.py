@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from core.data.encoded import Encoded
-from core.data.fitness import KINDS_OF_OBJECTIVE
+from core.data.fitness import KINDS_OF_OBJECTIVE, UnfitRowError
 from core.data.kinds import Document, Tokens
 from core.data.learnable import encode_learnable
 from core.data.overlength import fit
@@ -21,7 +21,7 @@ from core.spec.objective import SftSpec
 from core.streambp import backward_linear, token_logps
 from core.streambp.ledger import Settle
 from core.train.lessons.buckets import PositionBuckets
-from core.train.lessons.lesson import KindError, Learnt, Lesson, Rows, length_rule
+from core.train.lessons.lesson import Learnt, Lesson, Rows, length_rule
 from core.train.passes import Pass, passes, target_count
 
 
@@ -79,7 +79,7 @@ def _encoded(row: ParsedRow, spec: JobSpec, tokenizer: PreTrainedTokenizerBase) 
     objective = spec.trainer.objective
     value = row.value
     if not isinstance(value, KINDS_OF_OBJECTIVE[objective.kind]):
-        raise KindError(row, objective.kind)
+        raise UnfitRowError(row, objective.kind)
     assert isinstance(value, ChatRow | Document | Tokens), "these kinds alone are left"
     train_on = objective.train_on if isinstance(objective, SftSpec) else "all"
     return encode_learnable(value, tokenizer, train_on=train_on, line=row.line)
