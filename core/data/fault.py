@@ -67,6 +67,13 @@ class FileRefusal(Refusal):
     """A file that cannot be read, or not further than it was."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Stands in a row for a value that cannot be had; `refusal` is for whoever needs it."""
+
+    refusal: Refusal
+
+
 class RowError(Exception):
     """A line is not a row that can be trained on; `problems` says why and where."""
 

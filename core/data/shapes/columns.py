@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from core.data.fault import Refusal
+from core.data.fault import Refusal, Unread
 from core.data.report import Shape
 from core.data.rows import ChatRow, PromptCompletionRow
 from core.data.shapes.chat import AlpacaRow, ShareGptRow
@@ -35,6 +35,8 @@ _OWN: Mapping[Shape, frozenset[str]] = {
     "tokens": frozenset(TokensRow.model_fields),
 }
 """rft has no entry: its keys are free, and all are read."""
+OWN_KEYS = frozenset().union(*_OWN.values())
+"""What any shape reads, rft's own keys aside."""
 _MEANT = frozenset({"history", "system", "system_prompt", "tools", "weight"})
 _MEANT_BESIDE_TOKENS = ("_ids", "labels", "mask", "masks", "weights")
 
@@ -49,12 +51,18 @@ class Columns:
 
 
 def columns_of(shape: Shape, row: dict[str, Any]) -> Columns:
-    """Take from a row the columns that may be ignored. Raises Refusal where there are too many.
+    """Take from a row the columns that may be ignored.
 
+    Raises Refusal where there are too many, or where one that is read has a value that cannot be had.
     Keys that may not are left in, for the shape to refuse at their place.
     """
     own = _OWN.get(shape)
-    if own is None or row.keys() <= own:
+    if own is None:
+        for value in row.values():
+            if isinstance(value, Unread):
+                raise value.refusal
+        return Columns(row)
+    if row.keys() <= own:
         return Columns(row)
     if len(row) > MAX_COLUMNS:
         message = f"the row has more than {MAX_COLUMNS} keys"
