@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from core.data.conversation import ChatTemplateError
 from core.data.digests import RowDigests
+from core.data.fitness import UnfitRowError
 from core.data.overlength import NothingToTrainError, OverlengthError
 from core.data.parse import RowError, read_rows
 from core.models.catalog import facts_of
@@ -20,7 +21,6 @@ from core.spec.run import INPUTS_FOLDER
 from core.train.cache import RowCache
 from core.train.cache.key import content_digest
 from core.train.lessons import FileRows, Reading, lesson_kind
-from core.train.lessons.lesson import KindError
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -70,7 +70,7 @@ def read_rows_of(
             return _cached(spec, file, tokenizer, cache)
     except FileNotFoundError:
         raise data_failure("file_not_found", f"there is no file '{path}'", param=param) from None
-    except (RowError, KindError) as error:
+    except (RowError, UnfitRowError) as error:
         raise data_failure(f"invalid_{param}", str(error), param=param) from error
     except ChatTemplateError as error:
         raise data_failure("chat_template_error", str(error), param=param) from error

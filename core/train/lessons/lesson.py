@@ -8,7 +8,6 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from core.data.fitness import Objective, why_unfit
 from core.data.parse import ParsedRow
 from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
@@ -86,7 +85,7 @@ class Lesson(ABC):
     def read(how: Reading, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase) -> Rows:
         """Encode a file's rows, none longer than the context, by nothing but these three.
 
-        Raises KindError, ChatTemplateError, OverlengthError, NothingToTrainError.
+        Raises UnfitRowError, ChatTemplateError, OverlengthError, NothingToTrainError.
         """
 
     @staticmethod
@@ -118,15 +117,6 @@ class Lesson(ABC):
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 - nor here
         """Take what `state` gave."""
-
-
-class KindError(ValueError):
-    """A row of a shape that the objective cannot learn from; says what can."""
-
-    def __init__(self, row: ParsedRow, objective: Objective) -> None:
-        misfit = why_unfit(row.shape, objective)
-        assert misfit is not None, "it was just refused"
-        super().__init__(f"line {row.line}: {misfit.message}. {misfit.hint}")
 
 
 def _no_base() -> AbstractContextManager[PreTrainedModel]:

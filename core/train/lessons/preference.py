@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from core.data.fitness import UnfitRowError
 from core.data.kinds import Preference
 from core.data.lengths import Lengths
 from core.data.pair import EncodedPair, encode_pair, fit_pairs
@@ -26,7 +27,6 @@ from core.streambp.ledger import Settle
 from core.train.lessons.branches import BranchPass, branch_passes
 from core.train.lessons.lesson import (
     Base,
-    KindError,
     Learnt,
     Lesson,
     Remark,
@@ -150,7 +150,7 @@ class PreferenceLesson(Lesson):
 def _encoded(row: ParsedRow, tokenizer: PreTrainedTokenizerBase) -> EncodedPair:
     if isinstance(row.value, Preference):
         return encode_pair(row.value, tokenizer, row.line)
-    raise KindError(row, "dpo")
+    raise UnfitRowError(row, "dpo")
 
 
 def _added(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:

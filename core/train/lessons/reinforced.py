@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from core.data.fitness import UnfitRowError
 from core.data.kinds import Prompt
 from core.data.lengths import Lengths
 from core.data.parse import ParsedRow
@@ -30,7 +31,6 @@ from core.streambp.ledger import Settle
 from core.train.lessons.branches import BranchPass, branch_passes
 from core.train.lessons.graded import GradedAnswers, graded
 from core.train.lessons.lesson import (
-    KindError,
     Learnt,
     Lesson,
     Remark,
@@ -66,7 +66,7 @@ class ReinforcedLesson(Lesson):
         prompts = []
         for row in parsed:
             if not isinstance(row.value, Prompt):
-                raise KindError(row, "grpo")
+                raise UnfitRowError(row, "grpo")
             prompts.append(encode_item(row.value, tokenizer, answers_tokens=most, line=row.line))
             lengths.add(len(prompts[-1].input_ids))
         room = how.context_length - how.max_completion_tokens

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from core.data.encoded import Encoded
-from core.data.fitness import KINDS_OF_OBJECTIVE
+from core.data.fitness import KINDS_OF_OBJECTIVE, UnfitRowError
 from core.data.kinds import Document, Tokens
 from core.data.learnable import encode_learnable
 from core.data.lengths import Lengths
@@ -20,7 +20,7 @@ from core.objectives import Loss, linear_weight, sft
 from core.streambp import backward_linear, token_logps
 from core.streambp.ledger import Settle
 from core.train.lessons.buckets import PositionBuckets
-from core.train.lessons.lesson import KindError, Learnt, Lesson
+from core.train.lessons.lesson import Learnt, Lesson
 from core.train.lessons.reading import Reading, Rows
 from core.train.passes import Pass, passes, target_count
 
@@ -80,6 +80,6 @@ class SupervisedLesson(Lesson):
 def _encoded(row: ParsedRow, how: Reading, tokenizer: PreTrainedTokenizerBase) -> Encoded:
     value = row.value
     if not isinstance(value, KINDS_OF_OBJECTIVE[how.objective]):
-        raise KindError(row, how.objective)
+        raise UnfitRowError(row, how.objective)
     assert isinstance(value, ChatRow | Document | Tokens), "these kinds alone are left"
     return encode_learnable(value, tokenizer, train_on=how.train_on, line=row.line)
