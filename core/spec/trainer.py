@@ -161,6 +161,13 @@ class TrainerSpec(Spec):
     early_stopping: EarlyStoppingSpec | None = Field(
         None, description="null: all steps are made, whatever the validation file says."
     )
+    max_skipped_steps: int = Field(
+        5,
+        ge=0,
+        le=10_000,
+        description="Steps in a row that may be skipped because their loss or gradient is not finite; "
+        "one more fails the job. 0: the first does.",
+    )
     max_steps: int | None = Field(
         None, ge=1, le=100_000_000, description="Ends the job early; null: all epochs are trained."
     )

@@ -95,9 +95,9 @@ def _step(session: Session, job: JobRow, event: StepDone) -> None:
         return
     job.step = event.step
     job.trained_tokens = event.trained_tokens
-    message = (
-        f"Step {event.step}/{event.total_steps}: training loss={event.metrics['train_loss']:.4f}"
-    )
+    loss = event.metrics.get("train_loss")  # a step whose loss is not finite is skipped
+    told = "skipped" if loss is None else f"training loss={loss:.4f}"
+    message = f"Step {event.step}/{event.total_steps}: {told}"
     _tell(session, job, event, message, "step.completed")
 
 
