@@ -22,6 +22,9 @@ LOG_FILE: Final = "trainer.log"
 CHECKPOINTS_FOLDER: Final = "checkpoints"
 MANIFEST_FILE: Final = "manifest.json"
 
+CHECKPOINT_FORMAT: Final = 2
+"""The newest that this version writes and reads; older ones are read too."""
+
 
 def checkpoint_name(step: int) -> str:
     """Sorts by step."""
@@ -38,7 +41,13 @@ class ManifestFile(Spec):
 
 
 class Manifest(Spec):
-    """What a whole checkpoint holds."""
+    """What a whole checkpoint holds.
+
+    ``format``: the version of its shape, 1 where it is not said. ``digest``: of the state that it was saved
+    from (core.train.digest); None in format 1.
+    """
 
     step: int
+    format: int = 1
+    digest: str | None = None
     files: list[ManifestFile]

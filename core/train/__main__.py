@@ -5,9 +5,7 @@ written; the same command goes on from it), 15 the parent died, 16 disk, 1 anyth
 """
 
 import argparse
-import errno
 import json
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -19,6 +17,7 @@ from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.tree import SpecError
 from core.streambp.errors import StoreError
+from core.train.disk import disk_is_full
 from core.train.journal import Journal
 from core.train.run import run_job
 from core.train.stop import StopRequest, end_with_parent
@@ -86,8 +85,8 @@ def as_failure(error: Exception) -> RunFailure:
             ExitCode.out_of_memory,
         )
     stored = "trainer.stream.store" if isinstance(error, StoreError) else None
-    if _disk_is_full(error) or stored:
-        full = _disk_is_full(error)
+    full = disk_is_full(error)
+    if full or stored:
         return RunFailure(
             JobError(
                 code="insufficient_disk" if full else "store_not_writable",
@@ -107,15 +106,6 @@ def as_failure(error: Exception) -> RunFailure:
         ),
         ExitCode.unexpected,
     )
-
-
-def _disk_is_full(error: BaseException | None) -> bool:
-    """Told by its words: safetensors and torch wrap the system's error in one of their own."""
-    while error is not None:
-        if os.strerror(errno.ENOSPC) in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _parser() -> argparse.ArgumentParser:

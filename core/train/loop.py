@@ -12,6 +12,7 @@ from core.train.journal import Journal
 from core.train.learner import Learner
 from core.train.meter import Meter
 from core.train.optimizer import learning_rate
+from core.train.recovery import check_loaded
 from core.train.skips import Skips, finite_part, not_finite, tell_left_out, tell_skipped
 from core.train.stop import StopRequest
 from core.train.weights import state_of
@@ -38,7 +39,10 @@ class Loop:
         self.total = len(steps)
 
     def resume(self, checkpoint: Path) -> None:
-        """Go on from a whole checkpoint, whose weights the model has already."""
+        """Go on from a whole checkpoint, whose weights the model has already.
+
+        Raises CheckpointDamaged where what was loaded is not what was saved.
+        """
         state = load_state(checkpoint)
         self._learner.optimizer.load_state_dict(state["optimizer"])
         if state["weights"]:
@@ -51,6 +55,7 @@ class Loop:
         self._trained_tokens = state["trained_tokens"]
         self._metrics = state["metrics"]
         self.done = self._saved_at = state["step"]
+        check_loaded(checkpoint, self._learner.model, self._spec.trainer, self._state())
 
     def run(self, stop: StopRequest) -> bool:
         """Walk the remaining steps; returns whether all are done, False if asked to stop."""
