@@ -161,6 +161,11 @@ class TrainerSpec(Spec):
     early_stopping: EarlyStoppingSpec | None = Field(
         None, description="null: all steps are made, whatever the validation file says."
     )
+    canary: bool = Field(
+        True,
+        description="Make one step on the longest rows, with evaluation and checkpoint, before the first and "
+        "drop it: what does not fit is known at once.",
+    )
     max_skipped_steps: int = Field(
         5,
         ge=0,

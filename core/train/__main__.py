@@ -10,7 +10,6 @@ import sys
 import traceback
 from pathlib import Path
 
-import torch
 from transformers.utils import logging as transformers_logging
 
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
@@ -19,10 +18,9 @@ from core.spec.tree import SpecError
 from core.streambp.errors import StoreError
 from core.train.disk import disk_is_full
 from core.train.journal import Journal
+from core.train.memory import is_out_of_memory, out_of_memory
 from core.train.run import run_job
 from core.train.stop import StopRequest, end_with_parent
-
-CPU_ALLOCATOR = "DefaultCPUAllocator"
 
 
 def main(arguments: list[str] | None = None) -> ExitCode:
@@ -72,18 +70,8 @@ def as_failure(error: Exception) -> RunFailure:
     """What kind of failure an exception is."""
     if isinstance(error, RunFailure):
         return error
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or CPU_ALLOCATOR in str(error):
-        return RunFailure(
-            JobError(
-                code="out_of_memory",
-                message=f"out of memory: {str(error).splitlines()[0] if str(error) else 'host'}",
-                param="trainer.context_length",
-                fault="capacity",
-                hint="lower trainer.stream.chunk_tokens, tokens_per_pass or context_length, or "
-                "store what layers keep on the host or on disk (trainer.stream.store)",
-            ),
-            ExitCode.out_of_memory,
-        )
+    if is_out_of_memory(error):
+        return out_of_memory(error)
     stored = "trainer.stream.store" if isinstance(error, StoreError) else None
     full = disk_is_full(error)
     if full or stored:

@@ -12,12 +12,13 @@ from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
+from core.train.canary import fly_canary
 from core.train.course import Course, device
 from core.train.inputs import model_facts, model_source, read_rows_of, rows_in_both_files
 from core.train.journal import Journal
 from core.train.recovery import CheckpointDamaged, resumable
 from core.train.stop import StopRequest
-from core.train.stream import as_begun, with_chunk_length
+from core.train.stream import as_begun, planned
 
 
 def run_job(
@@ -39,8 +40,10 @@ def run_job(
     if spec.validation_file is not None:
         held_out = _read(spec, "validation_file", beside, tokenizer, journal)
         _tell_shared(rows_in_both_files(spec, beside), journal)
-    spec = with_chunk_length(spec, source, [len(row) for row in train], device(), journal)
+    spec, plan = planned(spec, source, [len(row) for row in train], device(), journal)
     course = Course(spec, source, tokenizer, train, held_out, directory, journal)
+    if checkpoint is None and spec.trainer.canary:
+        fly_canary(course, plan, stop)
     while True:
         try:
             return course.run(checkpoint, stop)
