@@ -12,6 +12,7 @@ from core.train.journal import Journal
 from core.train.learner import Learner
 from core.train.meter import Meter
 from core.train.optimizer import learning_rate
+from core.train.pace import Pace, tokens_left
 from core.train.recovery import check_loaded
 from core.train.skips import Skips, finite_part, not_finite, tell_left_out, tell_skipped
 from core.train.stop import StopRequest
@@ -59,7 +60,7 @@ class Loop:
 
     def run(self, stop: StopRequest) -> bool:
         """Walk the remaining steps; returns whether all are done, False if asked to stop."""
-        meter = Meter(len(self._steps) - self.done)
+        meter = self._meter()
         if self.done == 0:
             self._evaluate()
         while self.done < len(self._steps) and not stop.asked and not self._patience_is_over:
@@ -80,6 +81,7 @@ class Loop:
     def _step(self, meter: Meter) -> None:
         rows = self._steps[self.done]
         rate = learning_rate(self._spec, self.done, len(self._steps))
+        meter.begin()
         self.done += 1
         learnt = self._learner.step(rows, self.done, rate)
         metrics, broken = finite_part(learnt.metrics)
@@ -92,7 +94,7 @@ class Loop:
             tell_left_out(self._journal, self.done, broken)
         metrics["epoch"] = self.done / self._steps.per_epoch
         metrics["skipped_steps"] = self._skips.total
-        metrics.update(meter.step(learnt.tokens))
+        metrics.update(meter.step(learnt.tokens, [len(self.lesson.rows[row]) for row in rows]))
         self._journal.step_done(
             self.done,
             len(self._steps),
@@ -100,6 +102,10 @@ class Loop:
             metrics=metrics,
             seconds_left=meter.seconds_left,
         )
+
+    def _meter(self) -> Meter:
+        left = tokens_left([len(row) for row in self.lesson.rows], self._steps, self.done)
+        return Meter(Pace(left), len(self._steps) - self.done)
 
     def _evaluate(self) -> None:
         if not self.lesson.held_out:
