@@ -49,7 +49,7 @@ def run_job(
     if spec.validation_file is not None:
         held_out = _read(spec, "validation_file", beside, tokenizer, journal)
         _tell_shared(rows_in_both_files(spec, beside), journal)
-    spec = with_chunk_length(spec, source, [len(row) for row in train], device(), journal)
+    spec = with_chunk_length(spec, source, train, device(), journal)
     model = trained_model(spec, source, checkpoint, device())
     numbers = spec.hyperparameters
     with streamed(model, spec.trainer.stream, directory, journal) as layers:

@@ -9,35 +9,21 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
-from core.models.adapter import with_adapter
 from core.models.load import load_config
-from core.spec.adapter import LoraSpec
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import KEPT_FOLDER
 from core.spec.trainer import StreamSpec
 from core.streambp import Attachment, StreamError, attach
-from core.streambp.plan import (
-    GIB,
-    BudgetError,
-    Footprint,
-    Wish,
-    best_of,
-    busy_tokens,
-    chunk_ladder,
-    free_bytes,
-    meta_model,
-)
-from core.train.cost import weighed
+from core.streambp.plan import GIB, BudgetError, busy_tokens, free_bytes
 from core.train.journal import Journal
-from core.train.passes import largest_passes
-from core.train.weights import computing_dtype
+from core.train.planning import Planning
 
 
 def as_begun(spec: JobSpec, begun: JobSpec) -> JobSpec:
@@ -48,18 +34,18 @@ def as_begun(spec: JobSpec, begun: JobSpec) -> JobSpec:
 
 
 def with_chunk_length(
-    spec: JobSpec, source: str, lengths: Sequence[int], device: torch.device, journal: Journal
+    spec: JobSpec, source: str, rows: Sequence[Any], device: torch.device, journal: Journal
 ) -> JobSpec:
-    """The resolved ``spec`` with a number for ``auto``: the best for rows of ``lengths`` on ``device`` now.
+    """The resolved ``spec`` with a number for ``auto``: the best for ``rows`` on ``device`` now.
 
     Raises RunFailure, kind capacity, where the plan fits with no chunk length.
     """
     if spec.trainer.stream.chunk_tokens != "auto":
         return spec
     free = free_bytes(device)
-    config = load_config(source)
     try:
-        tokens = _best(spec, config, lengths, device, free).chunk_tokens
+        planning = Planning.of(spec, load_config(source), device.type)
+        tokens = planning.best(planning.lengths(rows), free).chunk_tokens
     except BudgetError as error:
         raise _too_much(error) from error
     except StreamError as error:
@@ -100,35 +86,6 @@ def streamed(
 def _with(spec: JobSpec, tokens: int | str) -> JobSpec:
     stream = spec.trainer.stream.model_copy(update={"chunk_tokens": tokens})
     return spec.model_copy(update={"trainer": spec.trainer.model_copy(update={"stream": stream})})
-
-
-def _best(
-    spec: JobSpec,
-    config: PreTrainedConfig,
-    lengths: Sequence[int],
-    device: torch.device,
-    free: int,
-) -> Footprint:
-    trainer, on_gpu = spec.trainer, device.type != "cpu"
-    dtype = computing_dtype(trainer.precision, device.type)
-    empty = meta_model(config, dtype)
-    assert trainer.tokens_per_pass is not None
-    wish = Wish(
-        head_chunk_tokens=trainer.stream.head_chunk_tokens,
-        keep=trainer.stream.keep,
-        store=trainer.stream.store if on_gpu or trainer.stream.store == "disk" else "device",
-        fused=trainer.step == "fused",
-    )
-    adapter = trainer.adapter
-    wish = weighed(wish, empty, trainer.optimizer, trainer.precision, device.type, adapter)
-    shapes = largest_passes(lengths, spec.hyperparameters.batch_size, trainer.tokens_per_pass)
-    change = partial(_adapted, adapter) if isinstance(adapter, LoraSpec) else None
-    ladder = chunk_ladder(config, dtype=dtype, busy=busy_tokens(device.type), change=change)
-    return best_of(ladder, shapes, wish, free)
-
-
-def _adapted(adapter: LoraSpec, model: PreTrainedModel) -> None:
-    with_adapter(model, adapter, seed=0, base="")
 
 
 def _too_much(error: BudgetError) -> RunFailure:
