@@ -41,7 +41,7 @@ def run_job(
         spec = _as_begun(spec, checkpoint)
     tokenizer = load_tokenizer(source)
     train, held_out, files = rows_of_job(spec, beside, tokenizer, journal, cache)
-    spec, plan = planned(spec, source, [len(row) for row in train], device(), journal)
+    spec, plan = planned(spec, source, train, device(), journal)
     course = Course(spec, source, tokenizer, train, held_out, directory, journal, files)
     if checkpoint is None and spec.trainer.canary:
         fly_canary(course, plan, stop)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -32,15 +33,15 @@ def as_begun(spec: JobSpec, begun: JobSpec) -> JobSpec:
 
 
 def planned(
-    spec: JobSpec, source: str, lengths: Sequence[int], device: torch.device, journal: Journal
+    spec: JobSpec, source: str, rows: Sequence[Any], device: torch.device, journal: Journal
 ) -> tuple[JobSpec, Planned | None]:
-    """The resolved ``spec`` with a number for ``auto``, the best for rows of ``lengths`` on ``device`` now.
+    """The resolved ``spec`` with a number for ``auto``, the best for ``rows`` on ``device`` now.
 
     With it the plan, if one can be made. Raises RunFailure, kind capacity, where it does not fit.
     """
     auto = spec.trainer.stream.chunk_tokens == "auto"
     try:
-        plan = plan_run(spec, source, lengths, device)
+        plan = plan_run(spec, source, rows, device)
     except StreamError as error:
         return (_unplanned(spec, device, error, journal) if auto else spec), None
     tokens = plan.model.chunk_tokens
