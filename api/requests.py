@@ -24,14 +24,27 @@ TagKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=W
 TagValue = Annotated[str, StringConstraints(max_length=512, pattern=WITHOUT_NUL)]
 
 
+class TrainerBody(TrainerSpec):
+    """The `trainer` object of a request: the spec's, and what is only asked and never kept."""
+
+    dry_run: bool = Field(
+        False, description="Answer with the job's plan (JobPlan) alone; no job is made."
+    )
+
+    def spec(self) -> TrainerSpec:
+        """What is kept."""
+        fields = {name: getattr(self, name) for name in TrainerSpec.model_fields}
+        return TrainerSpec.model_construct(self.model_fields_set - {"dry_run"}, **fields)
+
+
 class Training(Spec):
     """What is learnt, by which model, from which file."""
 
     model: str = Field(min_length=1, max_length=512)
     training_file: str = Field(min_length=1, max_length=128)
     method: Method | None = None
-    trainer: TrainerSpec = Field(
-        TrainerSpec(),
+    trainer: TrainerBody = Field(
+        TrainerBody(),
         description="Its objective may leave out what method says, its kind and its grader among them.",
     )
 
@@ -123,7 +136,7 @@ class CreateJob(Training):
             validation_file=self.validation_file,
             seed=secrets.randbelow(LARGEST_SEED) if self.seed is None else self.seed,
             hyperparameters=Hyperparameters.parse(numbers),
-            trainer=self.trainer,
+            trainer=self.trainer.spec(),
         ).resolved(facts)
         self._refuse_grader_without_a_bench()
         return spec

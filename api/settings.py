@@ -16,7 +16,7 @@ class ApiSettings(ServiceSettings):
     )
     max_body_bytes: int = Field(2**20, ge=1024, description="Largest JSON body.")
     preview_limit_s: float = Field(
-        120.0, gt=0.0, description="Longest time that POST /v1/trainer/preview may take."
+        120.0, gt=0.0, description="Longest time that a preview or a plan may take."
     )
     max_page: int = Field(
         1000, ge=1, le=10_000, description="Most items in one page of jobs or events."

@@ -5,7 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from api.auth import PrincipalDep
-from api.errors import ApiError
+from api.job_files import check_files
+from api.plan import PlanView, plan_view
 from api.replay import SenderDep
 from api.requests import CreateJob
 from api.service import ServiceDep
@@ -13,11 +14,8 @@ from api.views.job import CheckpointView, JobView
 from api.views.shape import ListView, list_of
 from core.data.file_check import unfit_file
 from core.spec.bell import TRAIN_TASK
-from core.spec.job import JobSpec
 from core.store.checkpoints import checkpoint_files, list_checkpoints
 from core.store.database import Session
-from core.store.errors import NotFound
-from core.store.files import TRAINING_PURPOSE, get_file
 from core.store.jobs import create_job, get_job, list_jobs
 from core.store.keys import Principal
 from core.store.models import tuned_model_name
@@ -39,18 +37,23 @@ def create(
     body: CreateJob,
     sender: SenderDep,
     response: Response,
-) -> JobView:
-    """Ask for a fine-tuning job. The row is committed before the queue is told.
+) -> JobView | PlanView:
+    """Ask for a fine-tuning job, or with `trainer.dry_run` for its plan alone.
 
-    The same request again, by its Idempotency-Key or as a client's own retry, is answered with the same job.
+    The row is committed before the queue is told. The same request again, by its Idempotency-Key or as a
+    client's own retry, is answered with the same job.
     """
     spec, request = body.job_spec(service.catalog), sender.sent(body)
+    if body.trainer.dry_run:
+        with service.database.begin() as session:
+            check_files(session, principal, spec)
+        return plan_view(service, principal, spec)
     with service.database.begin() as session:
         row = replayed_job(session, request)
         if row is not None:
             response.headers["idempotent-replayed"] = "true"
             return _view(session, row, principal)
-        _check_files(session, principal, spec)
+        check_files(session, principal, spec)
         row = create_job(
             session,
             principal.project_id,
@@ -142,41 +145,6 @@ def checkpoints(
 
 def _view(session: Session, row: JobRow, principal: Principal) -> JobView:
     return JobView.of(row, principal, waiting(session, [row]).get(row.id))
-
-
-def _check_files(session: Session, principal: Principal, spec: JobSpec) -> None:
-    for param in ("training_file", "validation_file"):
-        file_id = getattr(spec, param)
-        if file_id is not None:
-            _check_file(session, principal, spec, param, file_id)
-
-
-def _check_file(
-    session: Session, principal: Principal, spec: JobSpec, param: str, file_id: str
-) -> None:
-    try:
-        file = get_file(session, principal.project_id, file_id)
-    except NotFound as error:
-        raise ApiError(400, str(error), code="file_not_found", param=param) from None
-    if file.purpose != TRAINING_PURPOSE:
-        raise ApiError(
-            400,
-            f"{param} '{file_id}' has purpose '{file.purpose}'; upload it with purpose "
-            f"'{TRAINING_PURPOSE}'",
-            code=f"invalid_{param}",
-            param=param,
-        )
-    if file.status == "error":
-        raise ApiError(
-            400,
-            f"{param} '{file_id}' is invalid: {file.status_details}",
-            code=f"invalid_{param}",
-            param=param,
-            details=(file.report or {}).get("problems"),
-        )
-    misfit = unfit_file(spec, param, file.report or {})
-    if misfit is not None:
-        raise ApiError(400, misfit.message, code=misfit.code, param=param, hint=misfit.hint)
 
 
 def _tags_asked_for(request: Request) -> dict[str, str] | None:

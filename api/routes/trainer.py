@@ -5,13 +5,14 @@ from typing import Any
 from fastapi import APIRouter
 
 from api.auth import PrincipalDep
+from api.child import PREVIEW
 from api.errors import ApiError
-from api.preview import ask_preview
-from api.requests import PreviewRow
+from api.job_files import check_files
+from api.plan import PlanView, plan_view
+from api.requests import CreateJob, PreviewRow, TrainerBody
 from api.service import ServiceDep
 from api.views.preview import PreviewView
 from core.models.catalog import UnknownModel
-from core.spec.trainer import TrainerSpec
 from core.store.errors import NotFound
 from core.store.files import get_file
 
@@ -21,7 +22,16 @@ router = APIRouter(prefix="/trainer", tags=["Trainer"])
 @router.get("/schema")
 def schema() -> dict[str, Any]:
     """The JSON Schema of the `trainer` object, with every default and bound."""
-    return TrainerSpec.model_json_schema()
+    return TrainerBody.model_json_schema()
+
+
+@router.post("/plan")
+def plan(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> PlanView:
+    """What a job would need: memory by component, the longest context, disk, steps. Takes seconds."""
+    spec = body.job_spec(service.catalog)
+    with service.database.begin() as session:
+        check_files(session, principal, spec)
+    return plan_view(service, principal, spec)
 
 
 @router.post("/preview")
@@ -37,5 +47,5 @@ def preview(service: ServiceDep, principal: PrincipalDep, body: PreviewRow) -> P
         except NotFound as error:
             raise ApiError(400, str(error), code="file_not_found", param="training_file") from None
     order = {"model": str(folder.resolve()), "line": body.line, **body.asked_for()}
-    found = ask_preview(order, service.blobs.read(file.blob_id), service.settings.preview_limit_s)
+    found = PREVIEW.ask(order, service.settings.preview_limit_s, service.blobs.read(file.blob_id))
     return PreviewView(model=body.model, training_file=body.training_file, **found)

@@ -1,23 +1,28 @@
 """A job's plan for another process: `python -m core.train.plan`, for the API, which imports no torch.
 
-stdin: one line of JSON, `PlanOrder`. stdout: JSON, ``{"plan": {...}}``, a `JobPlan`, or ``{"error": {"code",
-"message", "param"}}``. The exit code is 0 for both; anything else is a fault of this program. Only the
-model's configuration is read, and no GPU is needed.
+stdin: one line of JSON, `PlanOrder`, then the training file's bytes if there are any.
+stdout: JSON, ``{"plan": {...}}``, a `JobPlan`, or ``{"error": {"code",
+"message", "param"}}``. The exit code is 0 for both; anything else is a fault of this program. No weights are
+read, and no GPU is needed.
 """
 
 import json
+import shutil
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from transformers.utils import logging
 
-from core.models.load import load_config
+from core.models.load import load_config, load_tokenizer
 from core.spec.errors import RunFailure
 from core.spec.job import JobSpec
 from core.spec.plan import DataFacts
+from core.spec.run import INPUTS_FOLDER
 from core.spec.tree import Spec, SpecError
 from core.streambp import StreamError
-from core.train.forecast import job_plan
+from core.train.forecast import job_plan, rows_known
 from core.train.inputs import model_facts
 from core.train.planning import Planning
 
@@ -33,14 +38,19 @@ class PlanOrder(Spec):
     input_bytes: int = 0
 
 
-def answer(order: PlanOrder) -> dict[str, Any]:
-    """The plan, or the user's fault."""
+def answer(order: PlanOrder, beside: Path | None = None) -> dict[str, Any]:
+    """The plan, or the user's fault; ``beside``: a folder that holds the training file."""
     try:
         spec = order.spec.resolved(model_facts(order.model, order.spec.model))
+        planning = Planning.of(spec, load_config(order.model), order.device)
+        data, lengths = order.data, None
+        if beside is not None:
+            data, lengths = rows_known(planning, beside, load_tokenizer(order.model))
         plan = job_plan(
-            Planning.of(spec, load_config(order.model), order.device),
+            planning,
             budget_bytes=order.budget_bytes,
-            data=order.data,
+            data=data,
+            lengths=lengths,
             input_bytes=order.input_bytes,
         )
     except SpecError as error:
@@ -61,7 +71,18 @@ def main() -> None:
     """Answer one order."""
     logging.set_verbosity_error()
     order = PlanOrder.parse(json.loads(sys.stdin.buffer.readline()))
-    json.dump(answer(order), sys.stdout)
+    with TemporaryDirectory(prefix="castalia-plan-") as folder:
+        beside = _laid_out(order, Path(folder))
+        json.dump(answer(order, beside), sys.stdout)
+
+
+def _laid_out(order: PlanOrder, folder: Path) -> Path | None:
+    """The folder with the file that follows the order, as a run has it; None if none follows."""
+    path = folder / INPUTS_FOLDER / order.spec.training_file
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return folder if path.stat().st_size else None
 
 
 if __name__ == "__main__":

@@ -66,6 +66,21 @@ def app(settings) -> Iterator[FastAPI]:
     app.state.service.database.close()
 
 
+@pytest.fixture(scope="session")
+def make_app(settings, toy_models_dir):
+    """Makes applications whose only model is `toy`."""
+    opened = []
+
+    def make(**change):
+        change = {"models_dir": toy_models_dir, **change}
+        opened.append(create_app(settings.model_copy(update=change)))
+        return opened[-1]
+
+    yield make
+    for app in opened:
+        app.state.service.database.close()
+
+
 @pytest.fixture
 def project(database) -> str:
     """A project that only this test knows."""

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from api.app import create_app
-
 ASK = {"role": "user", "content": "1 ?"}
 ANSWER = {"role": "assistant", "content": "abab"}
 CHAT = {"messages": [ASK, ANSWER]}
@@ -14,21 +12,6 @@ GRADER = {"type": "string_check", "input": "a", "reference": "b", "operation": "
 
 def lines(*rows):
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-
-
-@pytest.fixture(scope="module")
-def make_app(settings, toy_models_dir):
-    """Makes applications whose only model is `toy`."""
-    opened = []
-
-    def make(**change):
-        change = {"models_dir": toy_models_dir, **change}
-        opened.append(create_app(settings.model_copy(update=change)))
-        return opened[-1]
-
-    yield make
-    for app in opened:
-        app.state.service.database.close()
 
 
 @pytest.fixture
