@@ -12,6 +12,9 @@ class WorkerSettings(ServiceSettings):
     """Read from ``CASTALIA_*``. Times are seconds."""
 
     runs_dir: Path = Field(Path("runs"), description="Where run directories are laid out.")
+    device_bytes: int | None = Field(
+        None, gt=0, description="Memory that a trainer can have; unless given, it is looked for."
+    )
     lease_s: float = Field(60, gt=0, description="A worker unheard for so long has lost its job.")
     poll_s: float = Field(0.5, gt=0, description="How often a run's events are read.")
     sweep_s: float = Field(2, gt=0, description="How often the janitor looks.")

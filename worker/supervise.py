@@ -29,12 +29,11 @@ SHUTDOWN = "The worker is shutting down; the job goes on elsewhere"
 
 def supervise_next(context: WorkerContext) -> bool:
     """Run the first job of the queue to its end; returns whether there was one."""
-    lease_s = context.settings.lease_s
-    with context.database.begin() as session:
-        lease = claim_next(session, worker=context.name, lease_s=lease_s)
+    lease = _claim(context)
     if lease is None:
         log.info("no job is free")
         return False
+    lease_s = context.settings.lease_s
     log.info("job %s: attempt %d", lease.job_id, lease.attempt)
     with LeaseKeeper(context.database, lease, lease_s) as keeper:
         pen = Pen(context.database, keeper)
@@ -50,6 +49,17 @@ def supervise_next(context: WorkerContext) -> bool:
             pen.write(lambda session: stop_attempt(session, lease, SHUTDOWN))
             raise
     return True
+
+
+def _claim(context: WorkerContext) -> Lease | None:
+    settings = context.settings
+    with context.database.begin() as session:
+        return claim_next(
+            session,
+            worker=context.name,
+            lease_s=settings.lease_s,
+            device_bytes=settings.device_bytes,
+        )
 
 
 def _attempt(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, pen: Pen) -> None:

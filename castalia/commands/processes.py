@@ -53,24 +53,13 @@ def worker(
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once; one a device.")] = 1,
 ) -> None:
     """Take jobs from the queue and watch over their trainers."""
-    from worker.app import configure
+    from worker.serve import serve
     from worker.settings import WorkerSettings
 
     settings = read_settings(WorkerSettings)
-    queues = f"{TRAIN_QUEUE},{PREPARE_QUEUE}" if queue == "all" else queue
+    queues = [TRAIN_QUEUE, PREPARE_QUEUE] if queue == "all" else [queue]
     _log_to_stderr()
-    configure(settings).worker_main(
-        [
-            "worker",
-            f"--queues={queues}",
-            f"--concurrency={concurrency}",
-            f"--hostname={queue}@%h",
-            "--pool=prefork",
-            "--loglevel=INFO",
-            "--without-gossip",
-            "--without-mingle",
-        ]
-    )
+    serve(settings, queues, concurrency)
 
 
 def janitor() -> None:
