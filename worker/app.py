@@ -48,13 +48,14 @@ def configure(settings: WorkerSettings) -> Celery:
     """The application for a broker, ready to run as a worker or to ring."""
     app.conf.broker_url = settings.broker_url
     app.conf.worker_soft_shutdown_timeout = 0.5
+    app.conf.castalia_settings = settings
     return app
 
 
 @cache
 def context() -> WorkerContext:
     """This process's own: first asked for inside a task, so after the fork."""
-    return WorkerContext.open(WorkerSettings())
+    return WorkerContext.open(app.conf.castalia_settings)
 
 
 @app.task(name=TRAIN_TASK)  # type: ignore[untyped-decorator]

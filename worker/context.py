@@ -31,5 +31,10 @@ class WorkerContext:
             database=database,
             blobs=open_blobs(database, settings.artifacts_url),
             catalog=Catalog(settings.models_dir),
-            name=f"{socket.gethostname()}:{os.getpid()}",
+            name=process_name(),
         )
+
+
+def process_name() -> str:
+    """Host and process, as they stand in events and in the list of workers."""
+    return f"{socket.gethostname()}:{os.getpid()}"

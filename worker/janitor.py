@@ -1,8 +1,8 @@
 """The sweep: takes jobs back from workers that are not heard from, and rings for what nobody heard.
 
 It expires nothing before it has itself seen the database up for one whole lease: after an outage every
-lease looks expired, though its worker is well and about to renew it. Any number of janitors may run;
-each change is guarded and each ring harmless.
+lease looks expired, though its worker is well and about to renew it. Of several janitors one sweeps; the
+others stand by, watch the database too, and so can go on at once where a dead one stopped.
 """
 
 import logging
@@ -18,9 +18,11 @@ from core.store.attempts import expire_leases
 from core.store.database import DatabaseDown
 from core.store.files import orphaned_blobs, unprepared_files
 from core.store.jobs import jobs_waiting_for_files, settle_files
+from core.store.leader import Leadership
 from core.store.queue import queued_jobs
 from core.store.replays import forget_old_requests
 from core.store.uploads import expire_uploads
+from core.store.workers import forget_silent_workers
 from worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ class Janitor:
         self._settings = context.settings
         self._ring = ring
         self._clock = clock
+        self._leadership = Leadership(context.database)
+        self._leads = False
         self._up_since: float | None = None
         self._rung_at: dict[str, float] = {}
 
@@ -46,28 +50,43 @@ class Janitor:
         """Sweep until ``end`` is set."""
         while not end.wait(self._settings.sweep_s):
             self.sweep()
+        self.close()
+
+    def close(self) -> None:
+        """Let another one sweep."""
+        self._leadership.release()
+        self._leads = False
 
     def sweep(self) -> None:
         """Look once. A database or a broker that is away is waited for."""
         try:
             self._sweep()
         except DatabaseDown as error:
-            self._up_since = None
+            self._up_since, self._leads = None, False
             log.warning("the database is away: %s", str(error).splitlines()[0])
 
     def _sweep(self) -> None:
+        self._ask_to_lead()
+        if self._up_since is None:
+            self._up_since = self._clock()
+        if not self._leads:
+            return
         with self._context.database.begin() as session:
             for job in jobs_waiting_for_files(session):
                 settle_files(session, job, unfit_file)
             queued, files = queued_jobs(session), unprepared_files(session)
             forget_old_requests(session)
-        if self._up_since is None:
-            self._up_since = self._clock()
+            forget_silent_workers(session)
         if self._clock() - self._up_since >= self._settings.lease_s:
             queued += self._expire()
             self._delete_orphans()
         waiting = [(TRAIN_TASK, id) for id in queued] + [(PREPARE_TASK, id) for id in files]
         self._ring_for(waiting)
+
+    def _ask_to_lead(self) -> None:
+        led, self._leads = self._leads, self._leadership.held()
+        if led != self._leads:
+            log.info("this janitor sweeps from now on" if self._leads else "another janitor sweeps")
 
     def _expire(self) -> list[str]:
         with self._context.database.begin() as session:

@@ -7,6 +7,7 @@ from pydantic import Field
 from core.spec.run import CACHE_BYTES
 from core.store.attempts import Retries
 from core.store.settings import ServiceSettings
+from worker.pulse import StallLimits
 
 
 class WorkerSettings(ServiceSettings):
@@ -19,12 +20,31 @@ class WorkerSettings(ServiceSettings):
     cache_bytes: int = Field(
         CACHE_BYTES, ge=0, description="The most that is kept there; 0: nothing."
     )
+    device_bytes: int | None = Field(
+        None, gt=0, description="Memory that a trainer can have; unless given, it is looked for."
+    )
     lease_s: float = Field(60, gt=0, description="A worker unheard for so long has lost its job.")
     poll_s: float = Field(0.5, gt=0, description="How often a run's events are read.")
     sweep_s: float = Field(2, gt=0, description="How often the janitor looks.")
     ring_again_s: float = Field(30, gt=0, description="A ring that nobody answered is repeated.")
     stop_grace_s: float = Field(
         60, gt=0, description="How long a trainer may take to stop before it is killed."
+    )
+    start_limit_s: float = Field(
+        3600, gt=0, description="How long a run may be silent before its first step is done."
+    )
+    stall_floor_s: float = Field(
+        1800, gt=0, description="How long a run may be silent later, at the least."
+    )
+    stall_factor: float = Field(
+        10,
+        ge=1,
+        description="A run has stalled that is silent for so many times its longest silence.",
+    )
+    upload_limit_s: float = Field(
+        1800,
+        gt=0,
+        description="An artifact store that takes or gives nothing for so long is given up.",
     )
     max_attempts: int = Field(
         5, ge=1, description="Failures without a fault of the user's, since the last checkpoint."
@@ -36,6 +56,11 @@ class WorkerSettings(ServiceSettings):
     orphan_blob_s: float = Field(
         3600, gt=0, description="Age at which a blob that no file names is deleted."
     )
+
+    @property
+    def stall_limits(self) -> StallLimits:
+        """What silence of a run is too long."""
+        return StallLimits(self.start_limit_s, self.stall_floor_s, self.stall_factor)
 
     @property
     def retries(self) -> Retries:

@@ -14,6 +14,8 @@ from castalia.ports import check_port
 from castalia.settings import read_settings
 from core.spec.bell import PREPARE_QUEUE, TRAIN_QUEUE
 
+API_GRACE_S = 8
+"""Open requests, streamed downloads among them, may go on for so long; `up` waits for ten seconds."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -43,7 +45,14 @@ def api(
     if key_file is not None:
         _let_in(key_file)
     _log_to_stderr()
-    uvicorn.run(create_app(settings), host=host, port=port, access_log=False, log_config=None)
+    uvicorn.run(
+        create_app(settings),
+        host=host,
+        port=port,
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=API_GRACE_S,
+    )
 
 
 def worker(
@@ -53,24 +62,13 @@ def worker(
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once; one a device.")] = 1,
 ) -> None:
     """Take jobs from the queue and watch over their trainers."""
-    from worker.app import configure
+    from worker.serve import serve
     from worker.settings import WorkerSettings
 
     settings = read_settings(WorkerSettings)
-    queues = f"{TRAIN_QUEUE},{PREPARE_QUEUE}" if queue == "all" else queue
+    queues = [TRAIN_QUEUE, PREPARE_QUEUE] if queue == "all" else [queue]
     _log_to_stderr()
-    configure(settings).worker_main(
-        [
-            "worker",
-            f"--queues={queues}",
-            f"--concurrency={concurrency}",
-            f"--hostname={queue}@%h",
-            "--pool=prefork",
-            "--loglevel=INFO",
-            "--without-gossip",
-            "--without-mingle",
-        ]
-    )
+    serve(settings, queues, concurrency)
 
 
 def janitor() -> None:

@@ -39,7 +39,9 @@ class Stage:
 
 @pytest.fixture
 def stage(context):
-    return Stage(context)
+    stage = Stage(context)
+    yield stage
+    stage._janitor.close()
 
 
 def test_what_waits_is_rung_for_and_again_only_after_a_while(stage, add_job, training_file):

@@ -1,0 +1,77 @@
+"""A worker says every few seconds that it is there, and at its end that it is gone.
+
+What it says is only ever advice: where a job fits, and what a queued job waits for. Who holds a job is
+told by leases alone.
+"""
+
+import logging
+import threading
+from typing import Self
+
+from core.store.database import Database, DatabaseDown
+from core.store.workers import SILENT_S, remove_worker, report_worker
+from worker.device import Device
+
+log = logging.getLogger(__name__)
+
+REPORT_EVERY_S = SILENT_S / 6
+
+
+class Presence:
+    """Speaks for one worker, from `start` to the end of the ``with`` block."""
+
+    def __init__(
+        self,
+        database: Database,
+        name: str,
+        *,
+        version: str,
+        device: Device,
+        every_s: float = REPORT_EVERY_S,
+    ) -> None:
+        self._database = database
+        self._name = name
+        self._version = version
+        self._device = device
+        self._every_s = every_s
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is None:
+            return
+        self._end.set()
+        self._thread.join()
+        try:
+            with self._database.begin() as session:
+                remove_worker(session, self._name)
+        except DatabaseDown:
+            log.warning("worker %s ends unheard; it is forgotten in time", self._name)
+        self._database.close()
+
+    def start(self, **_: object) -> None:
+        """From now on; not earlier than all processes are forked, which share no thread or connection."""
+        self._thread = threading.Thread(target=self._report_until_end, name="presence", daemon=True)
+        self._thread.start()
+
+    def _report_until_end(self) -> None:
+        self._report()
+        while not self._end.wait(self._every_s):
+            self._report()
+
+    def _report(self) -> None:
+        device = self._device
+        try:
+            with self._database.begin() as session:
+                report_worker(
+                    session,
+                    self._name,
+                    version=self._version,
+                    device=device.name,
+                    device_bytes=device.bytes,
+                )
+        except DatabaseDown as error:
+            log.warning("the database is away: %s", str(error).splitlines()[0])
