@@ -63,6 +63,12 @@ def freeze_worker(system: System, rng: random.Random, _: list[str]) -> Hit:
     return hit
 
 
+def kill_prepare(system: System, rng: random.Random, _: list[str]) -> Hit:
+    """SIGKILL the worker that checks files."""
+    system.kill("prepare", rng.uniform(0, 4))
+    return set()
+
+
 def kill_janitor(system: System, rng: random.Random, _: list[str]) -> Hit:
     """SIGKILL the janitor."""
     system.kill("janitor", rng.uniform(0, 4))
@@ -156,6 +162,7 @@ FAULTS: dict[str, Fault] = {
         kill_worker,
         stop_worker,
         freeze_worker,
+        kill_prepare,
         kill_janitor,
         kill_api,
         kill_valkey,

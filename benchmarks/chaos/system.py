@@ -34,6 +34,8 @@ HASTY = {
     "CASTALIA_STOP_GRACE_S": "20",
     "CASTALIA_ORPHAN_BLOB_S": f"{ORPHAN_S:g}",
     "CASTALIA_MAX_ATTEMPTS": "1000",
+    "CASTALIA_RETRY_FIRST_S": "0.2",
+    "CASTALIA_RETRY_LONGEST_S": "2",
 }
 """Short leases, so that rounds are short; and no job is given up because of what we do to it."""
 EVERYWHERE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -170,6 +172,7 @@ class System:
             "postgres": Part(postgres.child(), postgres.prepare),
             "valkey": Part(valkey.child()),
             "api": Part(_castalia("api", api, env, ready=self._api_answers)),
+            "prepare": Part(_castalia("prepare", ("worker", "--queue=prepare"), env)),
             "worker-all": Part(_castalia("worker-all", ("worker", "--queue=all"), env)),
             "worker-train": Part(_castalia("worker-train", ("worker", "--queue=train"), env)),
             "janitor": Part(_castalia("janitor", ("janitor",), env)),
