@@ -21,9 +21,9 @@ from typing import Any
 from benchmarks.chaos.client import Api
 from benchmarks.chaos.customer import MODEL
 from benchmarks.chaos.faults import FAULTS, possible_faults
-from benchmarks.chaos.jobs import OBJECTIVES, write_rows
+from benchmarks.chaos.jobs import write_rows
 from benchmarks.chaos.quota import enter_mount_namespace
-from benchmarks.chaos.reference import undisturbed
+from benchmarks.chaos.reference import references
 from benchmarks.chaos.rounds import Stage, Tally, play
 from benchmarks.chaos.system import HASTY, LEASE_S, SWEEP_S, System
 from benchmarks.chaos.verdict import KEYS, orphans
@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=3, help="jobs in a round")
     parser.add_argument("--deadline", type=float, default=420, help="seconds a round may take")
     parser.add_argument("--folder", type=Path, help="an empty folder to keep logs and data in")
+    parser.add_argument("--references", type=Path, help="a file to keep undisturbed runs in")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     enter_mount_namespace()
@@ -62,7 +63,7 @@ def chaos(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         path.mkdir()
     write_rows(rows)
     toy = make_toy_model(models / MODEL)
-    references = {kind: undisturbed(kind, rows, toy) for kind in OBJECTIVES}
+    known = references(options.references or folder / "references.json", rows, toy)
     with ExitStack() as open_:
         system = open_.enter_context(System(folder / "data", models, HASTY))
         api = open_.enter_context(Api(system.url, system.key))
@@ -71,7 +72,7 @@ def chaos(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             watching, system.postgres_url, lambda: system.calm_since, LEASE_S + SWEEP_S
         )
         witness.start()
-        stage = Stage(system, api, witness, rows, references, options.deadline, Tally())
+        stage = Stage(system, api, witness, rows, known, options.deadline, Tally())
         pausing = api.can_pause()
         _play_all(stage, options, pausing=pausing)
         witness.end.set()

@@ -7,6 +7,7 @@ service itself. A fault that finds nothing to hit just now raises NotNow and is 
 import random
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from kombu.exceptions import OperationalError
@@ -17,8 +18,17 @@ from core.spec.bell import TRAIN_TASK
 
 Hit = set[str]
 """Ids of the jobs whose run was hit."""
-Fault = Callable[[System, random.Random, list[str]], Hit]
-"""Of a system, random numbers and the ids of this round's jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The ids of this round's jobs; and of the one whose run is to be hit, or None: any."""
+
+    jobs: list[str]
+    target: str | None
+
+
+Fault = Callable[[System, random.Random, Aim], Hit]
 
 PAST_A_LEASE_S = LEASE_S + SWEEP_S + 2
 LONGEST_DELAY_S = 0.4
@@ -28,92 +38,92 @@ class NotNow(Exception):
     """There is nothing to hit."""
 
 
-def kill_trainer(system: System, rng: random.Random, _: list[str]) -> Hit:
+def kill_trainer(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGKILL a trainer."""
-    pid, job = _a_trainer(system, rng)
+    pid, job = _a_trainer(system, rng, aim)
     signal_all([pid], signal.SIGKILL)
     return {job}
 
 
-def freeze_trainer(system: System, rng: random.Random, _: list[str]) -> Hit:
+def freeze_trainer(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGSTOP a trainer, for up to two leases."""
-    pid, job = _a_trainer(system, rng)
+    pid, job = _a_trainer(system, rng, aim)
     system.freeze([pid], rng.uniform(1, 2 * LEASE_S))
     return {job}
 
 
-def kill_worker(system: System, rng: random.Random, _: list[str]) -> Hit:
+def kill_worker(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGKILL a worker's whole group, its trainer included."""
-    name, hit = _a_worker(system, rng)
+    name, hit = _a_worker(system, rng, aim)
     system.kill(name, rng.uniform(0, 2))
     return hit
 
 
-def stop_worker(system: System, rng: random.Random, _: list[str]) -> Hit:
+def stop_worker(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGTERM a worker: it saves and hands its job back."""
-    name, hit = _a_worker(system, rng)
+    name, hit = _a_worker(system, rng, aim)
     system.stop(name, 0)
     return hit
 
 
-def freeze_worker(system: System, rng: random.Random, _: list[str]) -> Hit:
+def freeze_worker(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGSTOP a worker's whole group beyond its lease: it wakes up and believes to own what it lost."""
-    name, hit = _a_worker(system, rng)
+    name, hit = _a_worker(system, rng, aim)
     system.freeze(system.group(name), PAST_A_LEASE_S + rng.uniform(0, LEASE_S))
     return hit
 
 
-def kill_prepare(system: System, rng: random.Random, _: list[str]) -> Hit:
+def kill_prepare(system: System, rng: random.Random, _: Aim) -> Hit:
     """SIGKILL the worker that checks files."""
     system.kill("prepare", rng.uniform(0, 4))
     return set()
 
 
-def kill_janitor(system: System, rng: random.Random, _: list[str]) -> Hit:
+def kill_janitor(system: System, rng: random.Random, _: Aim) -> Hit:
     """SIGKILL the janitor."""
     system.kill("janitor", rng.uniform(0, 4))
     return set()
 
 
-def kill_api(system: System, rng: random.Random, _: list[str]) -> Hit:
+def kill_api(system: System, rng: random.Random, _: Aim) -> Hit:
     """SIGKILL the API."""
     system.kill("api", rng.uniform(0, 2))
     return set()
 
 
-def kill_valkey(system: System, rng: random.Random, _: list[str]) -> Hit:
+def kill_valkey(system: System, rng: random.Random, _: Aim) -> Hit:
     """SIGKILL Valkey; it comes back empty."""
     system.kill("valkey", rng.uniform(0, 5))
     return set()
 
 
-def kill_postgres(system: System, rng: random.Random, _: list[str]) -> Hit:
+def kill_postgres(system: System, rng: random.Random, _: Aim) -> Hit:
     """SIGKILL Postgres; it comes back and recovers."""
     system.kill("postgres", rng.uniform(0, 1))
     return _running(system)
 
 
-def stop_postgres(system: System, rng: random.Random, _: list[str]) -> Hit:
+def stop_postgres(system: System, rng: random.Random, _: Aim) -> Hit:
     """Shut Postgres down for up to more than two leases."""
     system.stop("postgres", rng.uniform(1, 2 * LEASE_S + 2))
     return _running(system)
 
 
-def cut_lines(system: System, rng: random.Random, _: list[str]) -> Hit:
+def cut_lines(system: System, rng: random.Random, _: Aim) -> Hit:
     """Cut every connection to one server, or to both."""
     for name in _some_lines(system, rng):
         system.proxies[name].cut()
     return set()
 
 
-def half_close_lines(system: System, rng: random.Random, _: list[str]) -> Hit:
+def half_close_lines(system: System, rng: random.Random, _: Aim) -> Hit:
     """Half close every connection to one server, or to both."""
     for name in _some_lines(system, rng):
         system.proxies[name].half_close()
     return set()
 
 
-def delay_lines(system: System, rng: random.Random, _: list[str]) -> Hit:
+def delay_lines(system: System, rng: random.Random, _: Aim) -> Hit:
     """Let each piece wait for up to 0.4 seconds, either way, for a while."""
     seconds = rng.uniform(2, 8)
     for name in _some_lines(system, rng):
@@ -123,7 +133,7 @@ def delay_lines(system: System, rng: random.Random, _: list[str]) -> Hit:
     return set()
 
 
-def refuse_lines(system: System, rng: random.Random, _: list[str]) -> Hit:
+def refuse_lines(system: System, rng: random.Random, _: Aim) -> Hit:
     """Cut every connection to one server, or to both, and take no new one for a while."""
     seconds = rng.uniform(1, 6)
     for name in _some_lines(system, rng):
@@ -134,20 +144,20 @@ def refuse_lines(system: System, rng: random.Random, _: list[str]) -> Hit:
     return set()
 
 
-def ring_twice(system: System, rng: random.Random, jobs: list[str]) -> Hit:
+def ring_twice(system: System, rng: random.Random, aim: Aim) -> Hit:
     """Deliver the message of every job of the round again, several times."""
     from worker.app import app, ring  # noqa: PLC0415 - Celery is loaded where it is rung with
 
     app.conf.broker_url = system.broker_url
     try:
-        for job in jobs * rng.randint(1, 4):
+        for job in aim.jobs * rng.randint(1, 4):
             ring(TRAIN_TASK, job)
     except OperationalError as error:
         raise NotNow("the broker is away") from error
     return set()
 
 
-def fill_store(system: System, rng: random.Random, _: list[str]) -> Hit:
+def fill_store(system: System, rng: random.Random, _: Aim) -> Hit:
     """Leave no room for a checkpoint in the artifact store, for a while."""
     system.quota.fill()
     system.later(rng.uniform(2, 8), system.quota.empty)
@@ -187,24 +197,26 @@ def _running(system: System) -> Hit:
     return set(system.trainers().values())
 
 
-def _a_trainer(system: System, rng: random.Random) -> tuple[int, str]:
-    trainers = sorted(system.trainers().items())
-    if not trainers:
-        raise NotNow("no trainer is running")
-    return rng.choice(trainers)
+def _a_trainer(system: System, rng: random.Random, aim: Aim) -> tuple[int, str]:
+    return rng.choice(_aimed_at(sorted(system.trainers().items()), aim))
 
 
-def _a_worker(system: System, rng: random.Random) -> tuple[str, Hit]:
+def _a_worker(system: System, rng: random.Random, aim: Aim) -> tuple[str, Hit]:
     """A worker that has a trainer, and the job of that trainer."""
-    trainers = system.trainers()
-    busy = {
-        name: {trainers[pid] for pid in system.group(name) if pid in trainers} for name in WORKERS
-    }
-    names = [name for name in WORKERS if busy[name]]
-    if not names:
-        raise NotNow("no worker is busy")
-    name = rng.choice(names)
-    return name, busy[name]
+    trainers = _aimed_at(sorted(system.trainers().items()), aim)
+    owners = {pid: name for name in WORKERS for pid in system.group(name)}
+    owned = [(owners[pid], job) for pid, job in trainers if pid in owners]
+    if not owned:
+        raise NotNow("no worker is busy with it")
+    name, job = rng.choice(owned)
+    return name, {job}
+
+
+def _aimed_at(trainers: list[tuple[int, str]], aim: Aim) -> list[tuple[int, str]]:
+    found = [(pid, job) for pid, job in trainers if aim.target in {None, job}]
+    if not found:
+        raise NotNow("no trainer is running, or not the one that is aimed at")
+    return found
 
 
 def _some_lines(system: System, rng: random.Random) -> list[str]:

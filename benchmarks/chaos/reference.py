@@ -6,11 +6,12 @@ written changes no weights.
 
 import hashlib
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos.jobs import files_of, request
+from pydantic import BaseModel, TypeAdapter
+
+from benchmarks.chaos.jobs import OBJECTIVES, files_of, request
 from benchmarks.training_run import run_spec
 from core.spec.events import Evaluated, StepDone
 from core.spec.run import CHECKPOINTS_FOLDER
@@ -20,13 +21,24 @@ MEASURED = frozenset({"step_seconds", "tokens_per_second", "peak_memory_bytes"})
 KEEP_ALL = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(BaseModel):
     """By step: the SHA-256 of the weights, the metrics, and those of the validation file."""
 
     weights: dict[int, str]
     metrics: dict[int, dict[str, float]]
     evaluated: dict[int, dict[str, float]]
+
+
+References = dict[str, Reference]
+_file: TypeAdapter[References] = TypeAdapter(References)
+
+
+def references(kept: Path, folder: Path, model: Path) -> References:
+    """Of every kind, whose rows lie in `folder`; read from the file `kept` if it is there, else made."""
+    if not kept.exists():
+        made = {kind: undisturbed(kind, folder, model) for kind in OBJECTIVES}
+        kept.write_bytes(_file.dump_json(made))
+    return _file.validate_json(kept.read_bytes())
 
 
 def undisturbed(kind: str, folder: Path, model: Path) -> Reference:

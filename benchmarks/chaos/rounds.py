@@ -1,7 +1,7 @@
 """One round: jobs are asked for, faults are injected when their moment comes, and every job is judged.
 
-A fault's moment is a time and a step that some job of the round has to have reached, both of the seed; so
-faults meet trainers that load, step and save, and not only such as wait.
+A fault's moment is a time, and maybe a step that one job of the round has to have reached: both are of the
+seed. So faults meet trainers that load, step and save, and not only such as wait.
 """
 
 import random
@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.chaos.client import Api, Unanswered
 from benchmarks.chaos.customer import Customer
-from benchmarks.chaos.faults import FAULTS, NotNow, possible_faults
+from benchmarks.chaos.faults import FAULTS, Aim, NotNow, possible_faults
 from benchmarks.chaos.jobs import STEPS, Job, draw_jobs
 from benchmarks.chaos.reference import Reference
 from benchmarks.chaos.system import System
@@ -24,18 +24,19 @@ from benchmarks.chaos.witness import Witness
 
 TURN_S = 0.1
 MOST_FAULTS = 4
-WITHIN_S = 15.0
-ANY_STEP_AFTER_S = 40.0
+WITHIN_S = 8.0
+ANY_STEP_AFTER_S = 120.0
 JUDGE_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A fault and its moment: seconds into the round, and a step."""
+    """A fault and its moment: seconds into the round, and maybe a step of one of its jobs."""
 
     name: str
     at_s: float
-    at_step: int
+    job: int
+    at_step: int | None
 
 
 @dataclass(slots=True)
@@ -63,11 +64,12 @@ class Stage:
     tally: Tally
 
 
-def plan(rng: random.Random, names: list[str]) -> list[Planned]:
+def plan(rng: random.Random, names: list[str], jobs: int) -> list[Planned]:
     """Some faults, by their moments."""
+    moments = [None, None, *range(STEPS)]
     drawn = rng.choices(names, k=rng.randint(1, MOST_FAULTS))
     planned = [
-        Planned(name, rng.uniform(0, WITHIN_S), rng.choice([0, rng.randrange(STEPS)]))
+        Planned(name, rng.uniform(0, WITHIN_S), rng.randrange(jobs), rng.choice(moments))
         for name in drawn
     ]
     return sorted(planned, key=lambda fault: fault.at_s)
@@ -77,7 +79,7 @@ def play(stage: Stage, number: int, seed: int, jobs_a_round: int, *, pausing: bo
     """One round, from the first wish to the verdict."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311 - a schedule is no secret
     jobs = draw_jobs(number, jobs_a_round, rng, pausing=pausing)
-    faults = plan(rng, possible_faults(stage.system))
+    faults = plan(rng, possible_faults(stage.system), jobs_a_round)
     with Api(stage.system.url, stage.system.key) as api:
         customer = Customer(api, jobs, stage.rows, stage.witness)
         customer.start()
@@ -106,10 +108,10 @@ def _injected(
         ids = [job.id for job in jobs if job.id]
         if len(ids) == len(jobs) and all(_over(stage, job) for job in jobs):
             return
-        reached = max((stage.witness.step_of(id) for id in ids), default=0)
-        for fault in [f for f in waiting if _is_time(f, time.monotonic() - began, reached)]:
+        for fault in list(waiting):
             try:
-                hit = FAULTS[fault.name](stage.system, rng, ids)
+                target = _target(stage, jobs, fault, time.monotonic() - began)
+                hit = FAULTS[fault.name](stage.system, rng, Aim(ids, target))
             except NotNow:
                 continue
             waiting.remove(fault)
@@ -124,9 +126,16 @@ def _over(stage: Stage, job: Job) -> bool:
     return stage.witness.settled(job.id)
 
 
-def _is_time(fault: Planned, seconds: float, reached: int) -> bool:
-    step = 0 if seconds > ANY_STEP_AFTER_S else fault.at_step
-    return seconds >= fault.at_s and reached >= step
+def _target(stage: Stage, jobs: list[Job], fault: Planned, seconds: float) -> str | None:
+    """The job that has reached the fault's step, or none once that has taken too long. Raises NotNow."""
+    if seconds > ANY_STEP_AFTER_S or (fault.at_step is None and seconds >= fault.at_s):
+        return None
+    job_id, witness = jobs[fault.job].id, stage.witness
+    running = witness.status_of(job_id) == "running"
+    reached = fault.at_step is not None and witness.step_of(job_id) >= fault.at_step
+    if seconds < fault.at_s or not running or not reached:
+        raise NotNow("its moment has not come")
+    return job_id
 
 
 def _verdict(stage: Stage, job: Job) -> Findings:

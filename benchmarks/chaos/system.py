@@ -84,6 +84,8 @@ class System:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for part in self.parts.values():
+            self._bury(part)
         self._guard.close()
         for proxy in self.proxies.values():
             proxy.close()

@@ -10,11 +10,11 @@ from benchmarks.chaos.rounds import plan
 def test_the_same_seed_plans_the_same_faults_and_jobs():
     one, other = (random.Random("3/1") for _ in range(2))
     assert draw_jobs(1, 3, one, pausing=True) == draw_jobs(1, 3, other, pausing=True)
-    assert plan(one, list(FAULTS)) == plan(other, list(FAULTS))
+    assert plan(one, list(FAULTS), 3) == plan(other, list(FAULTS), 3)
 
 
 def test_every_fault_is_injected_sooner_or_later():
-    planned = {fault.name for n in range(60) for fault in plan(random.Random(n), list(FAULTS))}
+    planned = {fault.name for n in range(60) for fault in plan(random.Random(n), list(FAULTS), 3)}
     assert planned == set(FAULTS)
 
 
