@@ -5,6 +5,7 @@ from typing import Any, Self
 import httpx
 
 ANSWER_LIMIT_S = 10.0
+DESCRIPTION_LIMIT_S = 60.0
 CONFLICT = 409
 JOBS = "/fine_tuning/jobs"
 RESUME = JOBS + "/{job_id}/resume"
@@ -50,6 +51,7 @@ class Api:
 
     def can_pause(self) -> bool:
         """Whether the API that is served knows how to pause and resume."""
-        with httpx.Client(base_url=str(self._http.base_url).removesuffix("/v1/")) as client:
+        root = str(self._http.base_url).removesuffix("/v1/")
+        with httpx.Client(base_url=root, timeout=DESCRIPTION_LIMIT_S) as client:
             paths = client.get("/openapi.json").json()["paths"]
         return f"/v1{RESUME}" in paths
