@@ -4,13 +4,16 @@ Early acknowledgement, because a late one makes Redis deliver a long job twice; 
 the row is the truth and the sweep rings again. No results, no prefetching, one job a process.
 """
 
+import logging
 import os
+from contextlib import suppress
 from functools import cache
 
 # Read by Celery when it is imported: SIGTERM ends running tasks in order instead of waiting for them.
 os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
 
 from celery import Celery
+from kombu.exceptions import OperationalError
 
 from core.spec.bell import (
     BELL_SETTINGS,
@@ -19,10 +22,13 @@ from core.spec.bell import (
     RING_EXPIRES_S,
     TRAIN_TASK,
 )
+from core.store.queue import queued_jobs
 from worker.context import WorkerContext
 from worker.prepare import prepare_file
 from worker.settings import WorkerSettings
-from worker.supervise import supervise_job
+from worker.supervise import supervise_next
+
+log = logging.getLogger(__name__)
 
 app = Celery("castalia")
 app.conf.update(BELL_SETTINGS)
@@ -53,8 +59,10 @@ def context() -> WorkerContext:
 
 @app.task(name=TRAIN_TASK)  # type: ignore[untyped-decorator]
 def train(job_id: str) -> None:
-    """Somebody rang for a job."""
-    supervise_job(context(), job_id)
+    """Somebody rang: look at the queue, whose first job need not be the one that was rung for."""
+    log.info("rung for job %s", job_id)
+    if supervise_next(context()):
+        _ring_for_the_next()
 
 
 @app.task(name=PREPARE_TASK)  # type: ignore[untyped-decorator]
@@ -62,6 +70,15 @@ def prepare(file_id: str) -> None:
     """Somebody rang for an uploaded file."""
     for job_id in prepare_file(context(), file_id):
         ring(TRAIN_TASK, job_id)
+
+
+def _ring_for_the_next() -> None:
+    """Rings may have expired while a job ran, and the sweep repeats them only now and then."""
+    with context().database.begin() as session:
+        waiting = queued_jobs(session)
+    if waiting:
+        with suppress(OperationalError):  # The sweep rings when the broker is back.
+            ring(TRAIN_TASK, waiting[0])
 
 
 def ring(task: str, id: str) -> None:

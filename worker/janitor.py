@@ -17,7 +17,8 @@ from core.spec.bell import PREPARE_TASK, TRAIN_TASK
 from core.store.attempts import expire_leases
 from core.store.database import DatabaseDown
 from core.store.files import orphaned_blobs, unprepared_files
-from core.store.jobs import jobs_waiting_for_files, queued_jobs, settle_files
+from core.store.jobs import jobs_waiting_for_files, settle_files
+from core.store.queue import queued_jobs
 from worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Janitor:
 
     def _expire(self) -> list[str]:
         with self._context.database.begin() as session:
-            expired = expire_leases(session, max_attempts=self._settings.max_attempts)
+            expired = expire_leases(session, self._settings.retries)
         for job_id in expired:
             log.warning("job %s lost its worker; it is queued again", job_id)
         return expired

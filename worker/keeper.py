@@ -8,19 +8,19 @@ import logging
 import threading
 from typing import Self
 
-from core.store.attempts import Lease, renew_lease
 from core.store.database import Database, DatabaseDown
 from core.store.errors import LeaseLost
+from core.store.leases import Lease, Wish, renew_lease
 
 log = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 4
 LONGEST_PERIOD_S = 2.0
-"""So that a cancel is heard soon, however long the lease."""
+"""So that a wish is heard soon, however long the lease."""
 
 
 class LeaseKeeper:
-    """Renews until the ``with`` block ends. ``lost`` and ``cancel`` tell what the renewals brought."""
+    """Renews until the ``with`` block ends. ``lost`` and ``wish`` tell what the renewals brought."""
 
     def __init__(self, database: Database, lease: Lease, lease_s: float) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class LeaseKeeper:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._renew_until_end, daemon=True)
         self.lost = False
-        self.cancel = False
+        self.wish: Wish | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -54,7 +54,7 @@ class LeaseKeeper:
         while not self._end.wait(period):
             try:
                 with self._database.begin() as session:
-                    self.cancel = renew_lease(session, self._lease, lease_s=self._lease_s)
+                    self.wish = renew_lease(session, self._lease, lease_s=self._lease_s)
             except LeaseLost:
                 self.lost = True
                 return

@@ -6,10 +6,10 @@ from pathlib import Path
 from core.models.catalog import UnknownModel
 from core.spec.errors import data_failure, spec_failure
 from core.spec.run import CHECKPOINTS_FOLDER, INPUTS_FOLDER, SPEC_FILE, checkpoint_name
-from core.store.attempts import Lease
 from core.store.checkpoints import checkpoint_files, latest_checkpoint
 from core.store.errors import NotFound
 from core.store.files import get_file
+from core.store.leases import Lease
 from worker.context import WorkerContext
 
 

@@ -18,12 +18,14 @@ class Pen:
         self._database = database
         self._keeper = keeper
 
-    def write(self, change: Callable[[Session], None]) -> None:
+    def write(self, change: Callable[[Session], object]) -> None:
         """Apply ``change``, which must be safe to repeat. Raises LeaseLost."""
         while True:
             try:
                 with self._database.begin() as session:
-                    return change(session)
+                    change(session)
             except DatabaseDown as error:
                 log.warning("not written, trying again: %s", str(error).splitlines()[0])
                 self._keeper.pause(RETRY_S)
+            else:
+                return

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from core.store.attempts import Retries
 from core.store.settings import ServiceSettings
 
 
@@ -18,7 +19,18 @@ class WorkerSettings(ServiceSettings):
     stop_grace_s: float = Field(
         60, gt=0, description="How long a trainer may take to stop before it is killed."
     )
-    max_attempts: int = Field(5, ge=1, description="Workers that a job may lose before it fails.")
+    max_attempts: int = Field(
+        5, ge=1, description="Failures without a fault of the user's, since the last checkpoint."
+    )
+    retry_first_s: float = Field(
+        2, ge=0, description="Rest after such a failure; doubled with each further one."
+    )
+    retry_longest_s: float = Field(300, ge=0, description="The longest such rest.")
     orphan_blob_s: float = Field(
         3600, gt=0, description="Age at which a blob that no file names is deleted."
     )
+
+    @property
+    def retries(self) -> Retries:
+        """How often and when a job is tried again."""
+        return Retries(self.max_attempts, self.retry_first_s, self.retry_longest_s)

@@ -1,17 +1,19 @@
-"""One attempt at one job: claim it, lay it out, watch the trainer, and say how it ended.
+"""One attempt at the job that is next: claim it, lay it out, watch the trainer, and say how it ended.
 
     claim ─ lay out ─ start the trainer ─┬─ follow its events ──────────┬─ conclude
                                          ├─ upload its checkpoints      │
                                          └─ keep the lease, hear wishes ┘
 
-Whatever ends the attempt, the trainer is dead when `supervise_job` returns.
+Whatever ends the attempt, the trainer is dead when `supervise_next` returns.
 """
 
 import logging
 
 from core.spec.errors import RunFailure
-from core.store.attempts import Lease, claim_job, fail_attempt, hand_back
+from core.store.attempts import fail_attempt, stop_attempt
 from core.store.errors import LeaseLost
+from core.store.leases import Lease
+from core.store.queue import claim_next
 from worker.context import WorkerContext
 from worker.keeper import LeaseKeeper
 from worker.layout import lay_out, remove_run
@@ -25,15 +27,15 @@ log = logging.getLogger(__name__)
 SHUTDOWN = "The worker is shutting down; the job goes on elsewhere"
 
 
-def supervise_job(context: WorkerContext, job_id: str) -> None:
-    """Run a job to its end, if it is free. Somebody else's job is left alone."""
+def supervise_next(context: WorkerContext) -> bool:
+    """Run the first job of the queue to its end; returns whether there was one."""
     lease_s = context.settings.lease_s
     with context.database.begin() as session:
-        lease = claim_job(session, job_id, worker=context.name, lease_s=lease_s)
+        lease = claim_next(session, worker=context.name, lease_s=lease_s)
     if lease is None:
-        log.info("job %s is not free", job_id)
-        return
-    log.info("job %s: attempt %d", job_id, lease.attempt)
+        log.info("no job is free")
+        return False
+    log.info("job %s: attempt %d", lease.job_id, lease.attempt)
     with LeaseKeeper(context.database, lease, lease_s) as keeper:
         pen = Pen(context.database, keeper)
         try:
@@ -42,10 +44,12 @@ def supervise_job(context: WorkerContext, job_id: str) -> None:
             log.warning("%s; nothing more is written", error)
         except RunFailure as failure:
             reason = failure.error
-            pen.write(lambda session: fail_attempt(session, lease, reason))
+            retries = context.settings.retries
+            pen.write(lambda session: fail_attempt(session, lease, reason, retries))
         except SystemExit:
-            pen.write(lambda session: hand_back(session, lease, SHUTDOWN))
+            pen.write(lambda session: stop_attempt(session, lease, SHUTDOWN))
             raise
+    return True
 
 
 def _attempt(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, pen: Pen) -> None:

@@ -8,10 +8,10 @@ from typing import Self
 
 from core.spec.events import Saved
 from core.spec.run import MANIFEST_FILE, Manifest
-from core.store.attempts import Lease
 from core.store.blobs import Blob
 from core.store.checkpoints import StoredFile, add_checkpoint, drop_old_checkpoints
 from core.store.database import DatabaseDown
+from core.store.leases import Lease
 from worker.context import WorkerContext
 from worker.keeper import LeaseKeeper
 
@@ -71,7 +71,7 @@ class Uploader:
                     session, self._lease, step=saved.step, metrics=saved.metrics, files=files
                 )
                 keep = self._lease.spec.trainer.checkpoint.keep_last
-                dropped = drop_old_checkpoints(session, self._lease, keep)
+                dropped = drop_old_checkpoints(session, self._lease, keep, saved.best_step)
         except BaseException:
             self._forget([file.blob.id for file in files])
             raise

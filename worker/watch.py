@@ -5,8 +5,9 @@ from pathlib import Path
 
 from core.spec.errors import JobError
 from core.spec.events import Failed, Finished, RunEvent, Saved, Stopped
-from core.store.attempts import Lease, cancel_attempt, fail_attempt, hand_back, succeed_job
+from core.store.attempts import fail_attempt, stop_attempt, succeed_job
 from core.store.database import Session
+from core.store.leases import Lease
 from core.store.record import record_events
 from worker.ending import error_of
 from worker.follow import Follower
@@ -15,6 +16,8 @@ from worker.pen import Pen
 from worker.settings import WorkerSettings
 from worker.trainer import Trainer
 from worker.upload import Uploader
+
+STOPPED = "The trainer was stopped; the job goes on from its checkpoint"
 
 
 class Watch:
@@ -49,7 +52,7 @@ class Watch:
             self._keeper.check()
             if exit_code is not None:
                 return exit_code
-            if self._keeper.cancel and deadline is None:
+            if self._keeper.wish and deadline is None:
                 self._trainer.ask_to_stop()
                 deadline = time.monotonic() + self._settings.stop_grace_s
             if deadline is not None and time.monotonic() > deadline:
@@ -70,17 +73,15 @@ class Watch:
             self._pen.write(
                 lambda session: succeed_job(session, self._lease, trained_tokens=tokens)
             )
-        elif self._keeper.cancel:
-            self._pen.write(lambda session: cancel_attempt(session, self._lease))
         elif isinstance(last, Stopped):
-            reason = "The trainer was stopped; the job goes on from its checkpoint"
-            self._pen.write(lambda session: hand_back(session, self._lease, reason))
+            self._pen.write(lambda session: stop_attempt(session, self._lease, STOPPED))
         else:
             self._fail(last.error if isinstance(last, Failed) else None, exit_code)
 
     def _fail(self, said: JobError | None, exit_code: int) -> None:
         error = said or error_of(exit_code, self._directory)
-        self._pen.write(lambda session: fail_attempt(session, self._lease, error))
+        retries = self._settings.retries
+        self._pen.write(lambda session: fail_attempt(session, self._lease, error, retries))
 
     def _take_events(self) -> None:
         first = self._follower.line

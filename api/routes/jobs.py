@@ -1,4 +1,4 @@
-"""/v1/fine_tuning/jobs: create, list, read, cancel, and what a run says about itself."""
+"""/v1/fine_tuning/jobs: create, list, read, pause, resume, cancel, and what a run says about itself."""
 
 from typing import Annotated
 
@@ -14,12 +14,16 @@ from core.data.file_check import unfit_file
 from core.spec.bell import TRAIN_TASK
 from core.spec.job import JobSpec
 from core.store.checkpoints import checkpoint_files, list_checkpoints
+from core.store.database import Session
 from core.store.errors import NotFound
 from core.store.events import list_events
 from core.store.files import TRAINING_PURPOSE, get_file
-from core.store.jobs import cancel_job, create_job, get_job, list_jobs
+from core.store.jobs import create_job, get_job, list_jobs
 from core.store.keys import Principal
 from core.store.models import tuned_model_name
+from core.store.queue import waiting
+from core.store.tables import JobRow
+from core.store.wishes import cancel_job, pause_job, resume_job
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["Fine-tuning"])
 
@@ -41,9 +45,10 @@ def create(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> Job
             suffix=body.suffix,
             tags=dict(body.metadata or {}),
         )
+        view = _view(session, row, principal)
     if row.status == "queued":
         service.doorbell.ring(TRAIN_TASK, row.id)
-    return JobView.of(row, principal)
+    return view
 
 
 @router.get("")
@@ -63,21 +68,41 @@ def list_(
             after=after,
             limit=min(limit, service.settings.max_page),
         )
-    return list_of([JobView.of(row, principal) for row in page.rows], page.has_more)
+        places = waiting(session, page.rows)
+    views = [JobView.of(row, principal, places.get(row.id)) for row in page.rows]
+    return list_of(views, page.has_more)
 
 
 @router.get("/{job_id}")
 def retrieve(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
     """One job."""
     with service.database.begin() as session:
-        return JobView.of(get_job(session, principal.project_id, job_id), principal)
+        return _view(session, get_job(session, principal.project_id, job_id), principal)
 
 
 @router.post("/{job_id}/cancel")
 def cancel(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
     """Stop a job: at once if it waits, after its step if it runs. Repeating it changes nothing."""
     with service.database.begin() as session:
-        return JobView.of(cancel_job(session, principal.project_id, job_id), principal)
+        return _view(session, cancel_job(session, principal.project_id, job_id), principal)
+
+
+@router.post("/{job_id}/pause")
+def pause(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
+    """Let a job rest: at once if it waits, after its step and a checkpoint if it runs."""
+    with service.database.begin() as session:
+        return _view(session, pause_job(session, principal.project_id, job_id), principal)
+
+
+@router.post("/{job_id}/resume")
+def resume(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
+    """Queue a paused job again; it goes on from its last checkpoint, maybe on another worker."""
+    with service.database.begin() as session:
+        row = resume_job(session, principal.project_id, job_id, unfit_file)
+        view = _view(session, row, principal)
+    if row.status == "queued":
+        service.doorbell.ring(TRAIN_TASK, row.id)
+    return view
 
 
 @router.get("/{job_id}/events")
@@ -113,6 +138,10 @@ def checkpoints(
         model = tuned_model_name(session, job)
     views = [CheckpointView.of(row, files[row.id], model) for row in page.rows]
     return list_of(views, page.has_more)
+
+
+def _view(session: Session, row: JobRow, principal: Principal) -> JobView:
+    return JobView.of(row, principal, waiting(session, [row]).get(row.id))
 
 
 def _check_files(service: Service, principal: Principal, spec: JobSpec) -> None:

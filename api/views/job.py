@@ -10,6 +10,7 @@ from core.spec.job import JobSpec
 from core.spec.trainer import TrainerSpec
 from core.store.jobs import spec_of
 from core.store.keys import Principal
+from core.store.queue import Reason, Waiting
 from core.store.tables import CheckpointRow, EventRow, FileRow, JobRow
 
 
@@ -19,6 +20,32 @@ class ProgressView(BaseModel):
     step: int
     total_steps: int | None
     attempts: int
+
+
+class QueueView(BaseModel):
+    """Where a queued job stands, and what it waits for."""
+
+    position: int
+    reason: Reason
+    message: str
+    until: int | None
+
+    @classmethod
+    def of(cls, waiting: Waiting) -> Self:
+        """The view of a place in the queue."""
+        return cls(
+            position=waiting.position,
+            reason=waiting.reason,
+            message=waiting.message,
+            until=unix(waiting.until),
+        )
+
+
+class MemoryView(BaseModel):
+    """Peak of a device's memory: by the plan, and measured on the longest row before step one."""
+
+    predicted_bytes: int | None
+    measured_bytes: int | None
 
 
 class JobView(BaseModel):
@@ -35,6 +62,8 @@ class JobView(BaseModel):
     status: str
     phase: str | None
     progress: ProgressView
+    queue: QueueView | None
+    memory: MemoryView
     training_file: str
     validation_file: str | None
     result_files: list[str]
@@ -49,8 +78,8 @@ class JobView(BaseModel):
     trainer: TrainerSpec
 
     @classmethod
-    def of(cls, row: JobRow, principal: Principal) -> Self:
-        """The view of a row."""
+    def of(cls, row: JobRow, principal: Principal, waiting: Waiting | None) -> Self:
+        """The view of a row; ``waiting`` is known of one that is queued."""
         spec: JobSpec = spec_of(row)
         method = method_of(spec)
         return cls(
@@ -65,6 +94,10 @@ class JobView(BaseModel):
             phase=row.phase,
             progress=ProgressView(
                 step=row.step, total_steps=row.total_steps, attempts=row.attempts
+            ),
+            queue=None if waiting is None else QueueView.of(waiting),
+            memory=MemoryView(
+                predicted_bytes=row.predicted_bytes, measured_bytes=row.measured_bytes
             ),
             training_file=spec.training_file,
             validation_file=spec.validation_file,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.chaos.client import JOBS, Api, Refused, Unanswered
 from benchmarks.chaos.jobs import Job, files_of, request
-from benchmarks.chaos.witness import Witness
+from benchmarks.chaos.witness import TERMINAL, Witness
 
 TURN_S = 0.2
 MODEL = "toy"
@@ -77,7 +77,8 @@ class Customer(threading.Thread):
             if answer.is_success:
                 self._paused_at[job.id] = time.monotonic()
             return not answer.is_success
-        if self._witness.status_of(job.id) in {"paused", "succeeded", "failed", "cancelled"}:
+        resting = self._witness.status_of(job.id) in {"paused", *TERMINAL}
+        if resting or not job.patient:
             self._api.ask("POST", f"{JOBS}/{job.id}/resume")
             return True
         return False

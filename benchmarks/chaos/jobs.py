@@ -33,6 +33,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     },
 }
 VALIDATED = ("sft", "dpo")
+PATIENT_SHARE = 0.8
 
 Wish = Literal["finish", "cancel", "pause"]
 WISHES: list[Wish] = ["finish", "finish", "finish", "finish", "cancel", "pause", "pause"]
@@ -42,13 +43,15 @@ WISHES: list[Wish] = ["finish", "finish", "finish", "finish", "cancel", "pause",
 class Job:
     """A job of one round. `name` is its tag, by which it is found when an answer was lost.
 
-    `wish` is told to the service once it was seen at `at_step`; `wanted` is where it then has to end.
+    `wish` is told to the service once it was seen at `at_step`; `wanted` is where it then has to end. Who is
+    not `patient` resumes a job before it is paused.
     """
 
     name: str
     kind: str
     wish: Wish
     at_step: int
+    patient: bool = True
     id: str = ""
     wanted: str = "succeeded"
     told: bool = False
@@ -60,7 +63,13 @@ def draw_jobs(number: int, count: int, rng: random.Random, *, pausing: bool) -> 
     kinds = rng.sample(list(OBJECTIVES), k=min(count, len(OBJECTIVES)))
     kinds += rng.choices(list(OBJECTIVES), k=count - len(kinds))
     return [
-        Job(f"round-{number}-{index}", kind, rng.choice(wishes), rng.randrange(STEPS))
+        Job(
+            f"round-{number}-{index}",
+            kind,
+            rng.choice(wishes),
+            rng.randrange(STEPS),
+            patient=rng.random() < PATIENT_SHARE,
+        )
         for index, kind in enumerate(kinds)
     ]
 

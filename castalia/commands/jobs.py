@@ -1,4 +1,4 @@
-"""`castalia jobs`: ask for a job, follow it, list them, cancel one."""
+"""`castalia jobs`: ask for a job, follow it, list them; pause, resume or cancel one."""
 
 import json
 from pathlib import Path
@@ -65,8 +65,24 @@ def list_(
 @app.command()
 def cancel(job_id: Annotated[str, typer.Argument()]) -> None:
     """Stop a job: at once if it waits, after its step if it runs."""
+    _wish(job_id, "cancel")
+
+
+@app.command()
+def pause(job_id: Annotated[str, typer.Argument()]) -> None:
+    """Let a job rest, after its step and a checkpoint if it runs."""
+    _wish(job_id, "pause")
+
+
+@app.command()
+def resume(job_id: Annotated[str, typer.Argument()]) -> None:
+    """Let a paused job go on from its last checkpoint."""
+    _wish(job_id, "resume")
+
+
+def _wish(job_id: str, wish: str) -> None:
     with open_client() as client:
-        job = client.post(f"/fine_tuning/jobs/{job_id}/cancel")
+        job = client.post(f"/fine_tuning/jobs/{job_id}/{wish}")
     typer.echo(f"{job['id']}  {job['phase'] or job['status']}")
 
 

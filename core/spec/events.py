@@ -3,12 +3,15 @@
 The worker follows that file; a researcher reads it with any tool. Times are unix seconds.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
 from core.spec.errors import JobError
 from core.spec.tree import Spec
+
+CANARY_CODE: Final = "canary.passed"
+"""Of a note with ``predicted_bytes`` and ``measured_bytes``: the peak of a step on the longest row."""
 
 
 class Started(Spec):
@@ -65,6 +68,8 @@ class Saved(Spec):
     step: int
     path: str
     metrics: dict[str, float]
+    best_step: int | None = None
+    """The step of the checkpoint that is kept for being the best, where one is."""
 
 
 class Finished(Spec):

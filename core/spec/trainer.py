@@ -4,7 +4,7 @@ A user may leave out any of it; what she leaves out is the vetted recipe. ``None
 depends on the model or the data and is filled in by ``JobSpec.resolved``.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -16,6 +16,8 @@ from core.spec.tree import Spec
 
 LONGEST_CONTEXT = 2**24
 Precision = Literal["float32", "bfloat16", "int8"]
+Priority = Literal["low", "normal", "high"]
+PRIORITIES: Final[dict[Priority, int]] = {"low": -1, "normal": 0, "high": 1}
 LARGEST_LEARNING_RATE = 10.0
 
 
@@ -160,6 +162,10 @@ class TrainerSpec(Spec):
     evaluation: EvaluationSpec = EvaluationSpec()
     early_stopping: EarlyStoppingSpec | None = Field(
         None, description="null: all steps are made, whatever the validation file says."
+    )
+    priority: Priority = Field(
+        "normal",
+        description="Of your waiting jobs the more urgent goes first; projects take turns all the same.",
     )
     max_steps: int | None = Field(
         None, ge=1, le=100_000_000, description="Ends the job early; null: all epochs are trained."

@@ -1,94 +1,43 @@
-"""Who holds a job: claim, renew, hand back, end. Every write carries the lease token.
+"""How an attempt at a job ends. Each ending is one transaction that the attempt's lease guards.
 
-A claim is one guarded UPDATE, so of two workers that hear the same ring one gets the job. The token fences:
-a worker that lost its lease finds no row with its token and can change nothing. Time is the database's,
-so no two machines' clocks are ever compared.
+succeeded     the last checkpoint is stored
+failed        by the user's fault, or for the last of several times by anybody else's
+queued again  handed back; or by the platform's fault, after a pause that doubles each time
+paused, cancelled   as the user asked meanwhile
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from core.spec.errors import JobError
-from core.spec.job import JobSpec
-from core.store.errors import LeaseLost
 from core.store.events import add_event
-from core.store.ids import new_id
-from core.store.jobs import end_job, fail_job
+from core.store.jobs import end_job, fail_job, park_job
+from core.store.leases import Lease, from_now, held_job
 from core.store.models import tuned_model_name
 from core.store.tables import AttemptRow, JobRow
 
+MOST_DOUBLINGS = 32
+WORKER_LOST = "worker_lost"
+
 
 @dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to write to one job, until it expires or somebody takes over."""
+class Retries:
+    """How often a job may fail by no fault of its user's since its last checkpoint, and how long it rests.
 
-    job_id: str
-    token: str
-    attempt: int
-    project_id: str
-    spec: JobSpec
-
-
-def claim_job(session: Session, job_id: str, *, worker: str, lease_s: float) -> Lease | None:
-    """The job, if it is queued and still ours to take; None if somebody has it or it is gone."""
-    token = new_id("lease_")
-    claimed = session.scalar(
-        update(JobRow)
-        .where(JobRow.id == job_id, JobRow.status == "queued")
-        .values(
-            status="running",
-            phase="loading_model",
-            lease_token=token,
-            lease_expires_at=_from_now(lease_s),
-            attempts=JobRow.attempts + 1,
-            started_at=func.coalesce(JobRow.started_at, func.now()),
-        )
-        .returning(JobRow)
-    )
-    if claimed is None:
-        return None
-    session.add(AttemptRow(job_id=job_id, number=claimed.attempts, worker=worker, lines_followed=0))
-    add_event(
-        session,
-        claimed,
-        f"Fine-tuning job started (attempt {claimed.attempts})",
-        code="job.started",
-        data={"attempt": claimed.attempts, "worker": worker},
-    )
-    spec = JobSpec.parse(claimed.spec)
-    return Lease(job_id, token, claimed.attempts, claimed.project_id, spec)
-
-
-def renew_lease(session: Session, lease: Lease, *, lease_s: float) -> bool:
-    """Hold on for another ``lease_s`` seconds; returns whether the user wants the job cancelled.
-
-    Raises LeaseLost.
+    ``first_delay_s`` doubles with every failure, up to ``longest_delay_s``.
     """
-    found = session.execute(
-        update(JobRow)
-        .where(*_held(lease))
-        .values(lease_expires_at=_from_now(lease_s))
-        .returning(JobRow.cancel_requested_at.is_not(None))
-    ).one_or_none()
-    if found is None:
-        raise LeaseLost(f"the lease of attempt {lease.attempt} on job {lease.job_id} is gone")
-    return bool(found[0])
 
+    max_attempts: int = 5
+    first_delay_s: float = 2.0
+    longest_delay_s: float = 300.0
 
-def held_job(session: Session, lease: Lease) -> JobRow:
-    """The job's row, locked. Raises LeaseLost."""
-    row = session.scalar(
-        select(JobRow)
-        .where(*_held(lease))
-        .with_for_update()
-        .execution_options(populate_existing=True)
-    )
-    if row is None:
-        raise LeaseLost(f"the lease of attempt {lease.attempt} on job {lease.job_id} is gone")
-    return row
+    def delay_s(self, failures: int) -> float:
+        """Seconds to wait after so many failures in a row, at least one."""
+        doublings = min(failures - 1, MOST_DOUBLINGS)
+        return min(self.longest_delay_s, self.first_delay_s * 2.0**doublings)
 
 
 def succeed_job(session: Session, lease: Lease, *, trained_tokens: int) -> None:
@@ -99,43 +48,37 @@ def succeed_job(session: Session, lease: Lease, *, trained_tokens: int) -> None:
     _end_attempt(session, lease, "succeeded")
     message = f"New fine-tuned model created: {row.fine_tuned_model}"
     add_event(session, row, message, code="model.created")
-    end_job(
-        session,
-        row,
-        "succeeded",
-        "The job has successfully completed",
-        code="job.succeeded",
-    )
+    end_job(session, row, "succeeded", "The job has successfully completed", code="job.succeeded")
 
 
-def fail_attempt(session: Session, lease: Lease, error: JobError) -> None:
-    """The job failed, and trying again would not help."""
+def fail_attempt(session: Session, lease: Lease, error: JobError, retries: Retries) -> bool:
+    """The run ended with ``error``; returns whether the job is queued again. Raises LeaseLost.
+
+    A wish of the user's comes first: a job that should be cancelled or paused is.
+    """
     row = held_job(session, lease)
     _end_attempt(session, lease, error.code)
     if error.last_step is None:
         error = error.model_copy(update={"last_step": row.step})
-    fail_job(session, row, error)
+    return _fail_or_retry(session, row, error, retries)
 
 
-def cancel_attempt(session: Session, lease: Lease) -> None:
-    """The run stopped because its user asked for it."""
-    row = held_job(session, lease)
-    _end_attempt(session, lease, "cancelled")
-    end_job(session, row, "cancelled", "Job cancelled", code="job.cancelled")
+def stop_attempt(session: Session, lease: Lease, reason: str) -> bool:
+    """The run stopped in order; its last checkpoint is stored. Raises LeaseLost.
 
-
-def hand_back(session: Session, lease: Lease, reason: str) -> None:
-    """Give the job up so that another worker can go on from its last checkpoint."""
-    row = held_job(session, lease)
-    _end_attempt(session, lease, "handed_back")
-    _requeue(session, row, reason, code="job.handed_back")
-
-
-def expire_leases(session: Session, *, max_attempts: int) -> list[str]:
-    """Queue again every job whose worker is not heard from; returns their ids.
-
-    A job that lost its worker ``max_attempts`` times fails, because it may be what kills them.
+    The job is cancelled or paused if its user asked for that, else queued again, to go on elsewhere:
+    returns whether it is.
     """
+    row = held_job(session, lease)
+    _end_attempt(session, lease, "stopped")
+    if _granted(session, row):
+        return False
+    _requeue(session, row, reason, code="job.handed_back")
+    return True
+
+
+def expire_leases(session: Session, retries: Retries) -> list[str]:
+    """End the attempts whose worker is not heard from; returns the ids of jobs that are queued again."""
     query = (
         select(JobRow)
         .where(JobRow.status == "running", JobRow.lease_expires_at < func.now())
@@ -144,29 +87,54 @@ def expire_leases(session: Session, *, max_attempts: int) -> list[str]:
     requeued = []
     for row in session.scalars(query):
         session.execute(_attempt_end(row.id, row.attempts, "worker_lost"))
-        if row.cancel_requested_at is not None:
-            end_job(session, row, "cancelled", "Job cancelled", code="job.cancelled")
-        elif row.attempts >= max_attempts:
-            fail_job(session, row, _worker_lost(row))
-        else:
-            _requeue(session, row, "Worker lost; the job goes on elsewhere", code="worker.lost")
+        if _fail_or_retry(session, row, _worker_lost(row), retries):
             requeued.append(row.id)
     return requeued
 
 
-def _requeue(session: Session, row: JobRow, message: str, *, code: str) -> None:
+def _fail_or_retry(session: Session, row: JobRow, error: JobError, retries: Retries) -> bool:
+    if _granted(session, row):
+        return False
+    if error.fault == "user" or not error.retryable:
+        fail_job(session, row, error)
+        return False
+    row.failures += 1
+    if row.failures >= retries.max_attempts:
+        fail_job(session, row, _given_up(error, row.failures))
+        return False
+    delay_s = retries.delay_s(row.failures)
+    message = f"{error.message}; the job goes on from its last checkpoint in {delay_s:g} s"
+    code = "worker.lost" if error.code == WORKER_LOST else "job.retried"
+    _requeue(session, row, message, code=code, reason=error.code, failures=row.failures)
+    row.not_before = from_now(delay_s)
+    return True
+
+
+def _granted(session: Session, row: JobRow) -> bool:
+    """Whether the user had asked for an end of the run, which then is as she wished."""
+    if row.cancel_requested_at is not None:
+        end_job(session, row, "cancelled", "Job cancelled", code="job.cancelled")
+    elif row.pause_requested_at is not None:
+        park_job(session, row)
+    else:
+        return False
+    return True
+
+
+def _requeue(session: Session, row: JobRow, message: str, *, code: str, **data: Any) -> None:
     row.status = "queued"
     row.phase = "waiting_for_worker"
     row.lease_token = None
     row.lease_expires_at = None
     row.estimated_finish = None
-    add_event(session, row, message, code=code, level="warn", data={"attempt": row.attempts})
+    data["attempt"] = row.attempts
+    add_event(session, row, message, code=code, level="warn", data=data)
 
 
 def _worker_lost(row: JobRow) -> JobError:
     return JobError(
-        code="worker_lost",
-        message=f"the worker was lost {row.attempts} times while it ran this job",
+        code=WORKER_LOST,
+        message="the worker was lost while it ran this job",
         fault="platform",
         retryable=True,
         hint="look at the worker's log; the last checkpoint is kept",
@@ -174,16 +142,9 @@ def _worker_lost(row: JobRow) -> JobError:
     )
 
 
-def _held(lease: Lease) -> tuple[ColumnElement[bool], ...]:
-    return (
-        JobRow.id == lease.job_id,
-        JobRow.status == "running",
-        JobRow.lease_token == lease.token,
-    )
-
-
-def _from_now(seconds: float) -> ColumnElement[Any]:
-    return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+def _given_up(error: JobError, failures: int) -> JobError:
+    message = f"{error.message}; {failures} times since the last checkpoint"
+    return error.model_copy(update={"message": message})
 
 
 def _end_attempt(session: Session, lease: Lease, outcome: str) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from core.store.attempts import Lease, held_job
 from core.store.blobs import Blob
 from core.store.events import add_event
 from core.store.files import CHECKPOINT_PURPOSE
 from core.store.ids import new_id
+from core.store.leases import Lease, held_job
 from core.store.paging import Page, page_of
 from core.store.tables import CheckpointRow, FileRow, JobRow
 
@@ -37,6 +37,7 @@ def add_checkpoint(
     A step that is saved again by a later attempt replaces the former; the result is bit-equal anyway.
     """
     job = held_job(session, lease)
+    job.failures = 0
     session.execute(
         delete(CheckpointRow).where(CheckpointRow.job_id == job.id, CheckpointRow.step == step)
     )
@@ -87,17 +88,21 @@ def checkpoint_files(session: Session, checkpoint_ids: Sequence[str]) -> dict[st
     return found
 
 
-def drop_old_checkpoints(session: Session, lease: Lease, keep_last: int) -> list[str]:
-    """Forget all but the last ``keep_last`` checkpoints; returns blobs to delete after the commit."""
+def drop_old_checkpoints(
+    session: Session, lease: Lease, keep_last: int, best_step: int | None = None
+) -> list[str]:
+    """Forget all but the last ``keep_last`` checkpoints and that of ``best_step``.
+
+    Returns blobs to delete after the commit.
+    """
     held_job(session, lease)
-    old = list(
-        session.scalars(
-            select(CheckpointRow.id)
-            .where(CheckpointRow.job_id == lease.job_id)
-            .order_by(CheckpointRow.step.desc())
-            .offset(keep_last)
-        )
+    steps = session.execute(
+        select(CheckpointRow.step, CheckpointRow.id)
+        .where(CheckpointRow.job_id == lease.job_id)
+        .order_by(CheckpointRow.step.desc())
+        .offset(keep_last)
     )
+    old = [checkpoint_id for step, checkpoint_id in steps if step != best_step]
     blobs = list(session.scalars(select(FileRow.blob_id).where(FileRow.checkpoint_id.in_(old))))
     session.execute(delete(CheckpointRow).where(CheckpointRow.id.in_(old)))
     return blobs

@@ -1,17 +1,19 @@
-"""Jobs as their user sees them: created, read, cancelled, and moved on when their files are ready.
+"""Jobs as their user sees them: created, read, and moved on when their files are ready.
 
-Every change of status is made here or in `core.store.attempts`, with its event in the same transaction.
+Every change of status is made here, in `wishes`, `leases` or `attempts`, with its event in the same
+transaction.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from core.spec.errors import JobError
 from core.spec.job import JobSpec
-from core.store.errors import Conflict, NotFound
+from core.spec.trainer import PRIORITIES
+from core.store.errors import NotFound
 from core.store.events import add_event
 from core.store.ids import new_id
 from core.store.paging import Page, page_of
@@ -43,7 +45,9 @@ def create_job(
         suffix=suffix,
         tags=tags or {},
         status="validating_files",
+        priority=PRIORITIES[spec.trainer.priority],
         attempts=0,
+        failures=0,
         step=0,
         events_written=0,
     )
@@ -63,7 +67,12 @@ def spec_of(row: JobRow) -> JobSpec:
 
 def get_job(session: Session, project_id: str, job_id: str) -> JobRow:
     """Raises NotFound, for a job of another project as well."""
-    return _one(session, project_id, job_id, lock=False)
+    return _one(session, select(JobRow), project_id, job_id)
+
+
+def locked_job(session: Session, project_id: str, job_id: str) -> JobRow:
+    """The same, with its row locked to the end of the transaction."""
+    return _one(session, select(JobRow).with_for_update(), project_id, job_id)
 
 
 def list_jobs(
@@ -79,26 +88,6 @@ def list_jobs(
     if tags is not None:
         query = query.where(JobRow.tags.contains(tags) if tags else JobRow.tags == {})
     return page_of(session, query, JobRow.id, JobRow.position, after=after, limit=limit)
-
-
-def cancel_job(session: Session, project_id: str, job_id: str) -> JobRow:
-    """A waiting job is cancelled at once; a running one is asked to stop after its step.
-
-    Asking again changes nothing. Raises Conflict if the job succeeded or failed.
-    """
-    row = _one(session, project_id, job_id, lock=True)
-    if row.status in ("succeeded", "failed"):
-        raise Conflict(f"job '{job_id}' has already {row.status}; it cannot be cancelled")
-    if row.status == "running":
-        if row.cancel_requested_at is None:
-            row.cancel_requested_at = func.now()
-            row.phase = "cancelling"
-            add_event(session, row, "Cancel requested", code="job.cancel_requested")
-    elif row.status != "cancelled":
-        end_job(session, row, "cancelled", "Job cancelled", code="job.cancelled")
-    session.flush()
-    session.refresh(row)
-    return row
 
 
 def settle_files(session: Session, job: JobRow, unfit: FileCheck) -> None:
@@ -134,12 +123,6 @@ def jobs_waiting_for_files(session: Session, file_id: str | None = None) -> Sequ
     return session.scalars(query.with_for_update(skip_locked=file_id is None)).all()
 
 
-def queued_jobs(session: Session) -> list[str]:
-    """Ids of the jobs that wait for a worker, oldest first."""
-    query = select(JobRow.id).where(JobRow.status == "queued").order_by(JobRow.position)
-    return list(session.scalars(query))
-
-
 def count_by_status(session: Session) -> dict[str, int]:
     """How many jobs there are in each status, over all projects."""
     counts = dict.fromkeys(JOB_STATUSES, 0)
@@ -155,20 +138,32 @@ def fail_job(session: Session, job: JobRow, error: JobError) -> None:
     end_job(session, job, "failed", error.message, code=error.code, level="error")
 
 
+def park_job(session: Session, job: JobRow) -> None:
+    """Pause a job: nobody holds it, and nobody takes it before it is resumed."""
+    _let_go(job)
+    job.status = "paused"
+    job.pause_requested_at = None
+    add_event(session, job, "Job paused", code="job.paused")
+
+
 def end_job(session: Session, job: JobRow, status: str, message: str, **event: Any) -> None:
     """The one way into a terminal status: no lease survives it."""
+    _let_go(job)
     job.status = status
-    job.phase = None
-    job.lease_token = None
-    job.lease_expires_at = None
-    job.estimated_finish = None
     job.finished_at = func.now()
     add_event(session, job, message, **event)
 
 
-def _one(session: Session, project_id: str, job_id: str, *, lock: bool) -> JobRow:
-    query = select(JobRow).where(JobRow.id == job_id, JobRow.project_id == project_id)
-    row = session.scalar(query.with_for_update() if lock else query)
+def _let_go(job: JobRow) -> None:
+    job.phase = None
+    job.lease_token = None
+    job.lease_expires_at = None
+    job.estimated_finish = None
+    job.not_before = None
+
+
+def _one(session: Session, query: Select[JobRow], project_id: str, job_id: str) -> JobRow:
+    row = session.scalar(query.where(JobRow.id == job_id, JobRow.project_id == project_id))
     if row is None:
         raise NotFound("fine-tuning job", job_id)
     return row

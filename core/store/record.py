@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from core.spec.events import (
+    CANARY_CODE,
     Evaluated,
     Failed,
     Finished,
@@ -24,8 +25,8 @@ from core.spec.events import (
     StepDone,
     Stopped,
 )
-from core.store.attempts import Lease, held_job
 from core.store.events import add_event
+from core.store.leases import Lease, held_job
 from core.store.tables import AttemptRow, JobRow, MetricRow
 
 
@@ -61,6 +62,7 @@ def _record(session: Session, job: JobRow, event: RunEvent) -> None:
             job.phase = "training"
             _tell(session, job, event, f"Evaluated after step {event.step}", "eval.completed")
         case Noted():
+            _measured(job, event)
             add_event(
                 session, job, event.message, code=event.code, level=event.level, data={**event.data}
             )
@@ -69,6 +71,13 @@ def _record(session: Session, job: JobRow, event: RunEvent) -> None:
             pass
         case _:
             assert_never(event)
+
+
+def _measured(job: JobRow, event: Noted) -> None:
+    """Keep what the canary found, for whoever asks why a job fits or does not."""
+    if event.code == CANARY_CODE:
+        job.predicted_bytes = int(event.data["predicted_bytes"])
+        job.measured_bytes = int(event.data["measured_bytes"])
 
 
 def _started(session: Session, job: JobRow, event: Started) -> None:

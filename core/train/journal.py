@@ -80,9 +80,12 @@ class Journal:
         """The validation file was measured."""
         self._write(Evaluated(at=self._clock(), step=step, metrics=metrics))
 
-    def saved(self, step: int, path: str, metrics: dict[str, float]) -> None:
+    def saved(
+        self, step: int, path: str, metrics: dict[str, float], best_step: int | None = None
+    ) -> None:
         """A whole checkpoint lies at ``path``, relative to the run directory."""
-        self._write(Saved(at=self._clock(), step=step, path=path, metrics=metrics))
+        now = self._clock()
+        self._write(Saved(at=now, step=step, path=path, metrics=metrics, best_step=best_step))
 
     def finished(self, step: int, trained_tokens: int, metrics: dict[str, float]) -> None:
         """All steps are done."""

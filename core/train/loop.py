@@ -146,8 +146,8 @@ class Loop:
         )
         self._saved_at = self.done
         path = folder.relative_to(self._directory).as_posix()
-        self._journal.saved(self.done, path, self._metrics)
         best_step = None if self._best is None else self._best.step
+        self._journal.saved(self.done, path, self._metrics, best_step)
         drop_old(folder, self._spec.trainer.checkpoint.keep_last, best_step)
 
     def _due(self, every: int | None) -> bool:

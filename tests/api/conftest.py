@@ -15,10 +15,10 @@ from api.app import create_app
 from api.settings import ApiSettings
 from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
-from core.store.attempts import Lease, claim_job
 from core.store.ids import new_id
 from core.store.jobs import create_job
 from core.store.keys import create_key, new_secret, project_named
+from core.store.leases import Lease, claim_job
 from core.store.tables import ProjectRow
 
 MAX_BODY_BYTES = 100_000

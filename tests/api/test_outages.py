@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from api.app import create_app
 from castalia.ports import free_port
-from core.store.jobs import queued_jobs
+from core.store.queue import queued_jobs
 
 QUICK_S = 3.0
 

@@ -10,9 +10,11 @@ from core.data.file_check import unfit_file
 from core.spec.errors import JobError
 from core.spec.events import Noted, Started, StepDone
 from core.spec.job import JobSpec
-from core.store.attempts import cancel_attempt, claim_job, fail_attempt, succeed_job
+from core.store.attempts import Retries, fail_attempt, stop_attempt, succeed_job
 from core.store.jobs import create_job
+from core.store.leases import claim_job
 from core.store.record import record_events
+from core.store.wishes import cancel_job
 
 
 class Story:
@@ -119,7 +121,7 @@ def test_more_news_than_a_page_are_all_told(story):
 
 def test_a_job_that_failed_says_why_and_what_to_do(story):
     error = JobError(code="out_of_memory", message="out of memory", hint="shorten the rows")
-    story.then(lambda session: fail_attempt(session, story.lease, error))
+    story.then(lambda session: fail_attempt(session, story.lease, error, Retries()))
     with pytest.raises(JobFailedError) as failure:
         story.follow()
     assert str(failure.value) == f"job {story.job_id} failed: out of memory: shorten the rows"
@@ -129,13 +131,14 @@ def test_a_job_that_failed_says_why_and_what_to_do(story):
 
 def test_without_a_hint_the_code_is_shown(story):
     error = JobError(code="internal_error", message="KeyError: x")
-    story.then(lambda session: fail_attempt(session, story.lease, error))
+    story.then(lambda session: fail_attempt(session, story.lease, error, Retries()))
     with pytest.raises(JobFailedError, match="code internal_error"):
         story.follow()
 
 
 def test_a_job_that_was_cancelled_ends_with_a_code_of_its_own(story):
-    story.then(lambda session: cancel_attempt(session, story.lease))
+    story.then(lambda session: cancel_job(session, story.lease.project_id, story.job_id))
+    story.then(lambda session: stop_attempt(session, story.lease, "r"))
     with pytest.raises(JobCancelledError, match="its last checkpoint is kept") as cancelled:
         story.follow()
     assert cancelled.value.exit_code == 5

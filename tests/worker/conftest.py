@@ -12,10 +12,10 @@ from sqlalchemy import func, make_url, select
 
 from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
-from core.store.attempts import Lease, claim_job
 from core.store.checkpoints import checkpoint_files, list_checkpoints
 from core.store.events import list_events
 from core.store.jobs import create_job, get_job
+from core.store.leases import Lease, claim_job
 from core.store.tables import BlobRow, EventRow, JobRow, MetricRow
 from worker.context import WorkerContext
 from worker.settings import WorkerSettings

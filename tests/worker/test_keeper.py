@@ -4,9 +4,9 @@ from threading import Thread
 
 import pytest
 
-from core.store.attempts import hand_back
+from core.store.attempts import stop_attempt
 from core.store.errors import LeaseLost
-from core.store.jobs import cancel_job
+from core.store.wishes import cancel_job
 from worker.keeper import LeaseKeeper
 from worker.pen import Pen
 
@@ -32,15 +32,15 @@ def test_a_lease_is_renewed_before_it_ends(lease, keeper, records, until):
 
 
 def test_the_wish_to_cancel_is_brought(context, project, lease, keeper, until):
-    assert keeper.cancel is False
+    assert keeper.wish is None
     with context.database.begin() as session:
         cancel_job(session, project, lease.job_id)
-    until(lambda: keeper.cancel)
+    until(lambda: keeper.wish == "cancel")
 
 
 def test_a_lease_that_was_taken_away_is_told(context, lease, keeper, until):
     with context.database.begin() as session:
-        hand_back(session, lease, "for the test")
+        stop_attempt(session, lease, "for the test")
     until(lambda: keeper.lost)
     with pytest.raises(LeaseLost, match=lease.job_id):
         keeper.check()
@@ -60,7 +60,7 @@ def test_a_write_waits_for_the_database_and_is_done_once(
     context, lease, keeper, outage, records, until, caplog
 ):
     pen = Pen(context.database, keeper)
-    writing = Thread(target=pen.write, args=(lambda session: hand_back(session, lease, "r"),))
+    writing = Thread(target=pen.write, args=(lambda session: stop_attempt(session, lease, "r"),))
     with outage():
         writing.start()
         until(lambda: "not written, trying again" in caplog.text)
@@ -70,6 +70,6 @@ def test_a_write_waits_for_the_database_and_is_done_once(
 
 def test_a_write_of_somebody_who_lost_the_job_ends_with_the_loss(context, lease, keeper):
     pen = Pen(context.database, keeper)
-    pen.write(lambda session: hand_back(session, lease, "r"))
+    pen.write(lambda session: stop_attempt(session, lease, "r"))
     with pytest.raises(LeaseLost):
-        pen.write(lambda session: hand_back(session, lease, "r"))
+        pen.write(lambda session: stop_attempt(session, lease, "r"))

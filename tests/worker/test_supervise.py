@@ -10,11 +10,12 @@ from threading import Thread
 import pytest
 from sqlalchemy import func
 
-from core.store.attempts import claim_job, expire_leases
+from core.store.attempts import Retries, expire_leases
 from core.store.files import remove_file
-from core.store.jobs import cancel_job
+from core.store.leases import claim_job
 from core.store.tables import AttemptRow, JobRow
-from worker.supervise import supervise_job
+from core.store.wishes import cancel_job
+from worker.supervise import supervise_next
 
 LONG = {"n_epochs": 50, "batch_size": 1}
 """350 steps: never done before the test has done its part."""
@@ -39,13 +40,13 @@ def trainers(folder: Path) -> list[int]:
 def in_thread(context, settings):
     """Supervises a job beside the test; at the end no trainer is left."""
     with ThreadPoolExecutor() as pool:
-        yield lambda job_id: pool.submit(supervise_job, context, job_id)
+        yield lambda: pool.submit(supervise_next, context)
     assert trainers(settings.runs_dir) == []
 
 
 def test_a_job_goes_from_queued_to_succeeded(context, settings, add_job, records):
     job_id = add_job(trainer={"checkpoint": {"every": 1, "keep_last": 1}})
-    supervise_job(context, job_id)
+    supervise_next(context)
     job = records.job(job_id)
     assert (job.status, job.error, job.attempts, job.phase) == ("succeeded", None, 1, None)
     assert (job.step, job.total_steps, job.lease_token) == (4, 4, None)
@@ -75,7 +76,7 @@ def test_a_job_goes_from_queued_to_succeeded(context, settings, add_job, records
 def test_a_doubled_ring_is_refused(context, add_job, claim, records):
     job_id = add_job()
     lease = claim(job_id)
-    supervise_job(context, job_id)
+    supervise_next(context)
     assert (records.job(job_id).status, records.job(job_id).attempts) == ("running", 1)
     assert records.job(job_id).lease_token == lease.token
 
@@ -84,7 +85,7 @@ def test_a_job_that_is_cancelled_stops_and_keeps_its_checkpoint(
     context, project, add_job, records, until, in_thread
 ):
     job_id = add_job(**LONG)
-    running = in_thread(job_id)
+    running = in_thread()
     until(lambda: records.job(job_id).step >= 2)
     with context.database.begin() as session:
         cancel_job(session, project, job_id)
@@ -101,7 +102,7 @@ def test_a_file_that_was_deleted_meanwhile_fails_the_job(context, project, add_j
     file_id = records.job(job_id).spec["training_file"]
     with context.database.begin() as session:
         remove_file(session, project, file_id)
-    supervise_job(context, job_id)
+    supervise_next(context)
     job = records.job(job_id)
     assert job.status == "failed"
     assert (job.error["code"], job.error["param"]) == ("invalid_training_file", "training_file")
@@ -111,7 +112,7 @@ def test_a_file_that_was_deleted_meanwhile_fails_the_job(context, project, add_j
 
 def test_a_model_that_this_worker_lacks_fails_the_job(context, add_job, records):
     job_id = add_job(model="elsewhere")
-    supervise_job(context, job_id)
+    supervise_next(context)
     error = records.job(job_id).error
     assert (error["code"], error["param"]) == ("model_not_found", "model")
     assert f"available: toy on worker {context.name}" in error["message"]
@@ -123,7 +124,7 @@ def test_what_the_trainer_says_of_its_failure_is_the_job_s_error(
 ):
     lines = chat_lines(2) + chat_lines(1).replace(b"ab", b"ab" * 40)
     job_id = add_job(training_file=training_file(lines))
-    supervise_job(context, job_id)
+    supervise_next(context)
     error = records.job(job_id).error
     assert (error["code"], error["fault"]) == ("example_too_long", "user")
     assert "line 3" in error["message"]
@@ -133,13 +134,13 @@ def test_a_worker_that_lost_its_lease_ends_its_trainer_and_writes_nothing_more(
     context, settings, add_job, records, until, in_thread
 ):
     job_id = add_job(**LONG)
-    running = in_thread(job_id)
+    running = in_thread()
     until(lambda: records.job(job_id).step >= 1)
     with context.database.begin() as session:
         session.get_one(JobRow, job_id).lease_expires_at = func.now()
         session.commit()
     with context.database.begin() as session:
-        assert expire_leases(session, max_attempts=5) == [job_id]
+        assert expire_leases(session, Retries(5, 0.0)) == [job_id]
         other = claim_job(session, job_id, worker="other", lease_s=60)
     taken = records.job(job_id)
     running.result()
@@ -149,24 +150,23 @@ def test_a_worker_that_lost_its_lease_ends_its_trainer_and_writes_nothing_more(
     assert trainers(settings.runs_dir) == []
 
 
-def test_a_trainer_that_is_killed_fails_the_job_and_says_why(
+def test_a_trainer_that_is_killed_is_tried_again_after_a_rest(
     settings, add_job, records, until, in_thread
 ):
     job_id = add_job(**LONG)
-    running = in_thread(job_id)
+    running = in_thread()
     until(lambda: records.job(job_id).step >= 1)
     (pid,) = trainers(settings.runs_dir)
     os.kill(pid, signal.SIGKILL)
     running.result()
-    error = records.job(job_id).error
-    assert (error["code"], error["fault"], error["retryable"]) == ("killed", "capacity", True)
-    assert error["last_step"] >= 1
-    assert "trainer.context_length" in error["hint"]
+    job = records.job(job_id)
+    assert (job.status, job.failures, job.not_before is not None) == ("queued", 1, True)
+    assert records.codes(job_id)[-1] == "job.retried"
 
 
 def test_a_run_outlives_an_outage_of_the_database(add_job, records, until, in_thread, outage):
     job_id = add_job(**SHORT)
-    running = in_thread(job_id)
+    running = in_thread()
     until(lambda: records.job(job_id).step >= 1)
     with outage():
         assert not running.done()
@@ -191,13 +191,13 @@ def test_a_worker_that_is_told_to_end_hands_the_job_back_and_it_goes_on_elsewher
     )
     telling.start()
     with pytest.raises(SystemExit):
-        supervise_job(context, job_id)
+        supervise_next(context)
     telling.join()
     signal.signal(signal.SIGUSR1, before)
     job = records.job(job_id)
     assert (job.status, job.attempts) == ("queued", 1)
     (stored,) = [step for step in records.checkpoints(job_id) if step == job.step]
-    supervise_job(context, job_id)
+    supervise_next(context)
     assert records.job(job_id).status == "succeeded"
     resumed = [event for event in records.events(job_id) if event.data["code"] == "job.resumed"]
     assert [event.data["step"] for event in resumed] == [stored]

@@ -7,7 +7,7 @@ import pytest
 
 from core.spec.events import Saved
 from core.spec.run import Manifest, ManifestFile, checkpoint_name
-from core.store.attempts import expire_leases
+from core.store.attempts import Retries, expire_leases
 from core.store.errors import LeaseLost
 from worker.keeper import LeaseKeeper
 from worker.upload import Uploader
@@ -83,7 +83,7 @@ def test_a_lost_lease_leaves_no_checkpoint_and_no_blob(
     lease = claim(add_job(), lease_s=-1.0)
     before = records.blob_count()
     with context.database.begin() as session:
-        expire_leases(session, max_attempts=5)
+        expire_leases(session, Retries(5, 0.0))
     with pytest.raises(LeaseLost):
         upload(lease, saved(1))
     assert records.checkpoints(lease.job_id) == {}

@@ -4,6 +4,7 @@ from core.store.tables.access import KeyRow, ProjectRow
 from core.store.tables.artifacts import BlobPieceRow, BlobRow, FileRow
 from core.store.tables.jobs import AttemptRow, CheckpointRow, EventRow, JobRow, MetricRow
 from core.store.tables.metadata import Row
+from core.store.tables.workers import WorkerRow
 
 __all__ = [
     "AttemptRow",
@@ -17,4 +18,5 @@ __all__ = [
     "MetricRow",
     "ProjectRow",
     "Row",
+    "WorkerRow",
 ]

@@ -17,6 +17,8 @@ class ProjectRow(Row):
     name: Mapped[str] = mapped_column(unique=True)
     organization_id: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    served_at: Mapped[datetime | None]
+    """When a worker last took a job of it."""
 
 
 class KeyRow(Row):

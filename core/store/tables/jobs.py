@@ -17,7 +17,15 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from core.store.tables.metadata import Row
 
-JOB_STATUSES = ("validating_files", "queued", "running", "succeeded", "failed", "cancelled")
+JOB_STATUSES = (
+    "validating_files",
+    "queued",
+    "running",
+    "paused",
+    "succeeded",
+    "failed",
+    "cancelled",
+)
 
 
 class JobRow(Row):
@@ -46,6 +54,18 @@ class JobRow(Row):
     finished_at: Mapped[datetime | None]
     estimated_finish: Mapped[datetime | None]
     cancel_requested_at: Mapped[datetime | None]
+    pause_requested_at: Mapped[datetime | None]
+
+    priority: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Of its project's jobs the higher goes first."""
+    not_before: Mapped[datetime | None]
+    """A job that failed by no fault of its user's rests until then."""
+    failures: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Such failures since the last checkpoint."""
+    predicted_bytes: Mapped[int | None]
+    """Peak of a device's memory by the plan."""
+    measured_bytes: Mapped[int | None]
+    """The same, measured on the longest row before step one."""
 
     lease_token: Mapped[str | None]
     lease_expires_at: Mapped[datetime | None]

@@ -4,9 +4,9 @@ import pytest
 
 from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
-from core.store.attempts import claim_job
 from core.store.checkpoints import StoredFile, add_checkpoint
 from core.store.jobs import create_job
+from core.store.leases import claim_job
 
 WEIGHTS = {"model.safetensors": "weights", "deep/tokenizer.json": "tokenizer"}
 STATE = {"training_state.pt": "state"}

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from core.spec.errors import JobError
-from core.store.attempts import claim_job, succeed_job
+from core.store.attempts import succeed_job
 from core.store.jobs import fail_job, get_job
+from core.store.leases import claim_job
 
 
 @pytest.fixture
@@ -72,6 +73,12 @@ def test_jobs_are_listed_newest_first(jobs, request_file, job_id):
         [id, "validating_files", "0/?", "toy"] for id in (second, job_id)
     ]
     assert len(jobs("list", "--limit", 1).out.splitlines()) == 1
+
+
+def test_a_job_is_paused_and_resumed(jobs, job_id):
+    assert jobs("pause", job_id).out == f"{job_id}  paused\n"
+    assert jobs("list").out.split()[1] == "paused"
+    assert jobs("resume", job_id).out == f"{job_id}  validating_files\n"
 
 
 def test_a_cancelled_job_is_followed_to_code_five(jobs, job_id):

@@ -4,9 +4,9 @@ import pytest
 
 from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
-from core.store.attempts import claim_job
 from core.store.jobs import create_job, get_job
 from core.store.keys import project_named
+from core.store.leases import claim_job
 from core.store.objects import open_blobs
 
 

@@ -5,18 +5,12 @@ import pytest
 from core.data.file_check import unfit_file
 from core.spec.errors import JobError
 from core.spec.job import JobSpec
-from core.store.attempts import (
-    cancel_attempt,
-    claim_job,
-    expire_leases,
-    fail_attempt,
-    hand_back,
-    renew_lease,
-    succeed_job,
-)
+from core.store.attempts import Retries, expire_leases, fail_attempt, stop_attempt, succeed_job
 from core.store.errors import LeaseLost
-from core.store.jobs import cancel_job, create_job, get_job
+from core.store.jobs import create_job, get_job
+from core.store.leases import claim_job, renew_lease
 from core.store.tables import AttemptRow
+from core.store.wishes import cancel_job
 
 LONG, OVER = 60.0, -1.0
 
@@ -55,15 +49,15 @@ def test_a_job_is_claimed_once(claim, job):
 def test_a_renewal_brings_the_wish_to_cancel(database, project, claim, job_id):
     lease = claim()
     with database.begin() as session:
-        assert renew_lease(session, lease, lease_s=LONG) is False
+        assert renew_lease(session, lease, lease_s=LONG) is None
         cancel_job(session, project, job_id)
-        assert renew_lease(session, lease, lease_s=LONG) is True
+        assert renew_lease(session, lease, lease_s=LONG) == "cancel"
 
 
 def test_an_expired_job_goes_to_another_worker(database, claim):
     first = claim(OVER)
     with database.begin() as session:
-        assert expire_leases(session, max_attempts=5) == [first.job_id]
+        assert expire_leases(session, Retries(5, 0.0)) == [first.job_id]
     second = claim()
     assert (second.attempt, second.token != first.token) == (2, True)
     with database.begin() as session:
@@ -73,7 +67,7 @@ def test_an_expired_job_goes_to_another_worker(database, claim):
 def test_a_healthy_lease_is_not_expired(database, claim, job):
     claim()
     with database.begin() as session:
-        assert expire_leases(session, max_attempts=5) == []
+        assert expire_leases(session, Retries(5, 0.0)) == []
     assert job().status == "running"
 
 
@@ -82,15 +76,16 @@ def test_a_healthy_lease_is_not_expired(database, claim, job):
     [
         lambda session, lease: renew_lease(session, lease, lease_s=LONG),
         lambda session, lease: succeed_job(session, lease, trained_tokens=1),
-        lambda session, lease: fail_attempt(session, lease, JobError(code="c", message="m")),
-        lambda session, lease: hand_back(session, lease, "r"),
-        cancel_attempt,
+        lambda session, lease: fail_attempt(
+            session, lease, JobError(code="c", message="m"), Retries()
+        ),
+        lambda session, lease: stop_attempt(session, lease, "r"),
     ],
 )
 def test_a_fenced_worker_can_write_nothing(database, claim, job, write):
     fenced = claim(OVER)
     with database.begin() as session:
-        expire_leases(session, max_attempts=5)
+        expire_leases(session, Retries(5, 0.0))
     current = claim()
     with pytest.raises(LeaseLost), database.begin() as session:
         write(session, fenced)
@@ -102,7 +97,7 @@ def test_a_job_that_loses_every_worker_fails_and_says_so(database, claim, job):
     for _ in range(3):
         assert claim(OVER) is not None
         with database.begin() as session:
-            expire_leases(session, max_attempts=3)
+            expire_leases(session, Retries(3, 0.0))
     assert job().status == "failed"
     assert job().error["code"] == "worker_lost"
     assert job().error["fault"] == "platform"
@@ -112,14 +107,14 @@ def test_a_lost_job_that_should_be_cancelled_is_cancelled(database, project, cla
     claim(OVER)
     with database.begin() as session:
         cancel_job(session, project, job_id)
-        assert expire_leases(session, max_attempts=5) == []
+        assert expire_leases(session, Retries(5, 0.0)) == []
     assert job().status == "cancelled"
 
 
 def test_a_job_handed_back_can_be_claimed_again(database, claim, job):
     lease = claim()
     with database.begin() as session:
-        hand_back(session, lease, "the worker ends")
+        stop_attempt(session, lease, "the worker ends")
     assert job().status == "queued"
     assert claim().attempt == 2
 

@@ -4,10 +4,11 @@ import pytest
 from sqlalchemy import select
 
 from core.spec.errors import JobError
-from core.store.attempts import cancel_attempt, claim_job, fail_attempt, succeed_job
+from core.store.attempts import Retries, fail_attempt, stop_attempt, succeed_job
 from core.store.errors import Conflict
-from core.store.jobs import cancel_job
+from core.store.leases import claim_job
 from core.store.tables import EventRow
+from core.store.wishes import cancel_job
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_a_running_job_goes_on_until_its_worker_stops_it(database, cancel, lease
     assert (job.status, job.phase) == ("running", "cancelling")
     assert job.cancel_requested_at is not None
     with database.begin() as session:
-        cancel_attempt(session, lease)
+        stop_attempt(session, lease, "r")
     assert read_job(lease.job_id).status == "cancelled"
 
 
@@ -75,7 +76,9 @@ def test_repeating_changes_nothing_and_writes_no_event(cancel, new_job, lease, c
     "end",
     [
         lambda session, lease: succeed_job(session, lease, trained_tokens=1),
-        lambda session, lease: fail_attempt(session, lease, JobError(code="c", message="m")),
+        lambda session, lease: fail_attempt(
+            session, lease, JobError(code="c", message="m"), Retries()
+        ),
     ],
 )
 def test_a_job_that_ended_otherwise_refuses(database, cancel, lease, end):

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from core.store.attempts import claim_job, expire_leases
+from core.store.attempts import Retries, expire_leases
 from core.store.checkpoints import (
     StoredFile,
     add_checkpoint,
@@ -14,6 +14,7 @@ from core.store.checkpoints import (
 )
 from core.store.errors import LeaseLost
 from core.store.files import list_files, orphaned_blobs
+from core.store.leases import claim_job
 from core.store.tables import CheckpointRow, FileRow
 
 
@@ -62,7 +63,7 @@ def test_a_checkpoint_comes_with_its_files_and_an_event(database, project, lease
 def test_a_worker_that_lost_its_lease_makes_nothing_visible(database, new_job, save):
     with database.begin() as session:
         fenced = claim_job(session, new_job(), worker="w", lease_s=-1.0)
-        expire_leases(session, max_attempts=5)
+        expire_leases(session, Retries(5, 0.0))
     with pytest.raises(LeaseLost):
         save(fenced, 1)
     with database.begin() as session:

@@ -18,7 +18,7 @@ def test_every_status_is_allowed(database, new_job, read_job, status):
 @pytest.mark.parametrize(
     "change",
     [
-        "update jobs set status = 'paused'",
+        "update jobs set status = 'pausing'",
         "update jobs set status = ''",
         "update jobs set status = null",
         "update jobs set status = 'running'",

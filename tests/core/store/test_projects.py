@@ -2,11 +2,13 @@
 
 import pytest
 
-from core.store.attempts import claim_job, succeed_job
+from core.store.attempts import succeed_job
 from core.store.errors import NotFound
 from core.store.files import get_file, list_files, remove_file
-from core.store.jobs import cancel_job, get_job, list_jobs
+from core.store.jobs import get_job, list_jobs
+from core.store.leases import claim_job
 from core.store.models import tuned_model, tuned_model_name, tuned_models
+from core.store.wishes import cancel_job
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import pytest
 from sqlalchemy import select
 
 from core.spec.events import Evaluated, Noted, Started, StepDone
-from core.store.attempts import claim_job, expire_leases, hand_back
+from core.store.attempts import Retries, expire_leases, stop_attempt
 from core.store.errors import LeaseLost
+from core.store.leases import claim_job
 from core.store.record import record_events
 from core.store.tables import EventRow, MetricRow
 
@@ -89,7 +90,7 @@ def test_a_resumed_run_overwrites_metrics_and_adds_no_event(
 ):
     record(lease, 0, [STARTED, step(1, 3.0), step(2, 2.0)])
     with database.begin() as session:
-        hand_back(session, lease, "the worker ends")
+        stop_attempt(session, lease, "the worker ends")
     with database.begin() as session:
         second = claim_job(session, lease.job_id, worker="v", lease_s=60.0)
     resumed = STARTED.model_copy(update={"step": 1})
@@ -103,7 +104,7 @@ def test_a_resumed_run_overwrites_metrics_and_adds_no_event(
 def test_a_worker_that_lost_its_lease_records_nothing(database, new_job, record, codes, losses):
     with database.begin() as session:
         fenced = claim_job(session, new_job(), worker="w", lease_s=-1.0)
-        expire_leases(session, max_attempts=5)
+        expire_leases(session, Retries(5, 0.0))
     written = codes()
     with pytest.raises(LeaseLost):
         record(fenced, 0, [STARTED, step(1)])

@@ -1,7 +1,9 @@
 """What the sweep asks for: what waits, oldest first, and what nobody owns."""
 
 from core.store.files import find_unprepared, orphaned_blobs, unprepared_files
-from core.store.jobs import cancel_job, count_by_status, queued_jobs
+from core.store.jobs import count_by_status
+from core.store.queue import queued_jobs
+from core.store.wishes import cancel_job
 
 
 def test_a_blob_that_no_file_names_is_an_orphan(database, blobs, training_file):
@@ -39,6 +41,7 @@ def test_jobs_that_wait_are_told_oldest_first(database, project, new_job, traini
         "validating_files": 1,
         "queued": 2,
         "running": 0,
+        "paused": 0,
         "succeeded": 0,
         "failed": 0,
         "cancelled": 1,

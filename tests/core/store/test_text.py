@@ -3,7 +3,7 @@
 import pytest
 
 from core.spec.errors import JobError
-from core.store.attempts import fail_attempt
+from core.store.attempts import Retries, fail_attempt
 from core.store.errors import NotFound
 from core.store.events import add_event, list_events
 from core.store.files import get_file, set_prepared
@@ -41,7 +41,7 @@ def test_a_report_may_quote_anything(database, project, training_file):
 
 def test_a_job_may_fail_with_anything(database, lease, read_job):
     with database.begin() as session:
-        fail_attempt(session, lease, JobError(code="c", message="a\x00b"))
+        fail_attempt(session, lease, JobError(code="c", message="a\x00b"), Retries())
     assert read_job(lease.job_id).error["message"] == "a\ufffdb"
 
 

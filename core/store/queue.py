@@ -1,0 +1,119 @@
+"""Who is next, and why somebody waits.
+
+The queue is an order of the rows that wait: first the projects with the fewest running jobs, among these
+the more urgent job, then the project that was served longest ago, then the older job. So no project can
+starve another, whatever priority it gives its own jobs. A job that rests after a failure, or whose plan
+needs more memory than a worker has, is passed over.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, func, or_, select, true
+from sqlalchemy.orm import Session
+
+from core.store.leases import Lease, claim_job
+from core.store.tables import JobRow, ProjectRow
+from core.store.workers import live_workers
+
+Reason = Literal["backing_off", "no_worker", "no_worker_large_enough", "workers_busy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A queued job's place, from 1, and what it waits for; ``until`` is known of a back-off alone."""
+
+    position: int
+    reason: Reason
+    message: str
+    until: datetime | None = None
+
+
+def claim_next(
+    session: Session, *, worker: str, lease_s: float, device_bytes: int | None = None
+) -> Lease | None:
+    """The first job in the queue that may run now and fits into ``device_bytes``; None if there is none.
+
+    ``device_bytes=None``: the worker does not know its memory, and takes any job.
+    """
+    ready = or_(JobRow.not_before.is_(None), JobRow.not_before <= func.clock_timestamp())
+    query = _in_order(select(JobRow.id)).where(ready, _fits(device_bytes))
+    while True:
+        job_id = session.scalar(query.limit(1).with_for_update(skip_locked=True, of=JobRow))
+        if job_id is None:
+            return None
+        lease = claim_job(session, job_id, worker=worker, lease_s=lease_s)
+        if lease is not None:
+            return lease
+
+
+def queued_jobs(session: Session) -> list[str]:
+    """Ids of the jobs that wait for a worker and may run now, the next first."""
+    ready = or_(JobRow.not_before.is_(None), JobRow.not_before <= func.clock_timestamp())
+    return list(session.scalars(_in_order(select(JobRow.id)).where(ready)))
+
+
+def waiting(session: Session, jobs: Sequence[JobRow]) -> dict[str, Waiting]:
+    """Of each of ``jobs`` that is queued: its place and what it waits for, by id."""
+    asked = [job for job in jobs if job.status == "queued"]
+    if not asked:
+        return {}
+    order = list(session.scalars(_in_order(select(JobRow.id))))
+    places = {job_id: place for place, job_id in enumerate(order, start=1)}
+    now = session.scalar(select(func.clock_timestamp()))
+    assert now is not None
+    devices = [worker.device_bytes for worker in live_workers(session)]
+    return {
+        job.id: Waiting(places.get(job.id, len(order) + 1), *_reason(job, now, devices))
+        for job in asked
+    }
+
+
+def _reason(
+    job: JobRow, now: datetime, devices: Sequence[int | None]
+) -> tuple[Reason, str, datetime | None]:
+    if job.not_before is not None and job.not_before > now:
+        return "backing_off", "The last attempt failed; the next one begins soon", job.not_before
+    if not devices:
+        return "no_worker", "No worker is there; start one with `castalia worker`", None
+    if job.predicted_bytes is not None and all(
+        size is not None and size < job.predicted_bytes for size in devices
+    ):
+        return "no_worker_large_enough", _too_large(job.predicted_bytes, devices), None
+    return "workers_busy", "All workers are busy", None
+
+
+def _too_large(need: int, devices: Sequence[int | None]) -> str:
+    largest = max(size for size in devices if size is not None)
+    return (
+        f"The job's plan needs {need} bytes and the largest worker has {largest}; start a larger "
+        "worker, or ask for a shorter trainer.context_length"
+    )
+
+
+def _in_order(query: Select[Any]) -> Select[Any]:
+    running = (
+        select(JobRow.project_id, func.count().label("jobs"))
+        .where(JobRow.status == "running")
+        .group_by(JobRow.project_id)
+        .subquery()
+    )
+    return (
+        query.where(JobRow.status == "queued")
+        .join(ProjectRow, ProjectRow.id == JobRow.project_id)
+        .outerjoin(running, running.c.project_id == JobRow.project_id)
+        .order_by(
+            func.coalesce(running.c.jobs, 0),
+            JobRow.priority.desc(),
+            ProjectRow.served_at.nulls_first(),
+            JobRow.position,
+        )
+    )
+
+
+def _fits(device_bytes: int | None) -> ColumnElement[bool]:
+    if device_bytes is None:
+        return true()
+    return or_(JobRow.predicted_bytes.is_(None), JobRow.predicted_bytes <= device_bytes)
