@@ -51,7 +51,8 @@ def test_a_queued_job_tells_its_place_and_why_it_waits(jobs, body, database):
     with database.begin() as session:
         report_worker(session, "w", version="1", device="cpu", device_bytes=None)
     places = {job.id: job.queue for job in jobs.list().data}
-    assert [places[id]["position"] for id in (first.id, second.id)] == [2, 1]
+    # Other tests' jobs may stand between the two: the database is theirs as well.
+    assert places[first.id]["position"] > places[second.id]["position"] == 1
     assert places[first.id]["reason"] == "workers_busy"
 
 
