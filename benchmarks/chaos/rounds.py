@@ -25,7 +25,7 @@ from benchmarks.chaos.witness import Witness
 TURN_S = 0.1
 MOST_FAULTS = 4
 WITHIN_S = 8.0
-ANY_STEP_AFTER_S = 120.0
+ANY_STEP_AFTER_S = 90.0
 JUDGE_LIMIT_S = 120.0
 
 

@@ -17,6 +17,8 @@ from benchmarks.chaos.jobs import STEPS, Job
 from benchmarks.chaos.reference import Reference, exact
 from benchmarks.chaos.system import ORPHAN_S, SWEEP_S, System
 
+HEARD_WITHIN_S = 6
+"""A renewal of the lease, a look at the trainer and the step in hand, on a busy machine."""
 MANIFEST_KIND = "manifest"
 ALL = 1000
 KEYS = (
@@ -29,7 +31,8 @@ KEYS = (
 )
 STEP_TIMES = """
 select extract(epoch from created_at)::float from events
-where job_id = %s and data ->> 'code' in ('step.completed', 'job.succeeded', 'job.cancelled')
+where job_id = %s
+and data ->> 'code' in ('step.completed', 'job.succeeded', 'job.cancelled', 'job.paused')
 order by 1
 """
 ORPHANS = "select id from blobs where not exists (select 1 from files where blob_id = blobs.id)"
@@ -42,23 +45,20 @@ def judge(api: Api, job: Job, status: str, reference: Reference) -> Findings:
     """All that is wrong with a job whose round is over."""
     if not job.id:
         return [("lost", f"{job.name} was never taken")]
-    found: Findings = []
-    if status != job.wanted:
-        kind = "lying_status" if (job.wanted, status) == ("cancelled", "succeeded") else "lost"
-        error = api.get(f"{JOBS}/{job.id}")["error"]
-        found.append((kind, f"{job.name} ({job.id}) is {status}, wanted {job.wanted}: {error}"))
+    error = api.get(f"{JOBS}/{job.id}")["error"]
     events = api.get(f"{JOBS}/{job.id}/events", limit=ALL)["data"][::-1]
     points = api.get(f"{JOBS}/{job.id}/checkpoints", limit=ALL)["data"]
     named = [
+        *end_found(events, job.wanted, status, error),
         *events_found(events, status, reference),
         *weights_found(points, status, reference),
         *((("half_artifacts", what)) for point in points for what in _broken(api, point)),
     ]
-    return found + [(key, f"{job.name} ({job.id}): {what}") for key, what in named]
+    return [(key, f"{job.name} ({job.id}): {what}") for key, what in named]
 
 
 def recovery_s(system: System, job_id: str, hit_at: float) -> float | None:
-    """Seconds (of the unix clock) from a fault to the job's next new step, or its end; None: neither."""
+    """Seconds (of the unix clock) from a fault to the job's next new step, end or pause; None: none."""
     with _database(system) as database:
         times = [at for (at,) in database.execute(STEP_TIMES, (job_id,))]
     return next((at - hit_at for at in times if at > hit_at), None)
@@ -85,6 +85,18 @@ def _orphans_now(system: System) -> set[str]:
 def _database(system: System) -> psycopg.Connection:
     url = system.postgres_url.replace("postgresql+psycopg", "postgresql", 1)
     return psycopg.connect(url, autocommit=True, connect_timeout=5)
+
+
+def end_found(events: list[Any], wanted: str, status: str, error: object) -> Findings:
+    """What is wrong with a job's end. A cancel that was asked for during the last steps may come too late."""
+    if status == wanted:
+        return []
+    if (wanted, status) != ("cancelled", "succeeded"):
+        return [("lost", f"is {status}, wanted {wanted}: {error}")]
+    at = {event["data"]["code"]: event["created_at"] for event in events}
+    late_s = at["step.completed"] - at.get("job.cancel_requested", 0)
+    what = f"has succeeded, and made steps for {late_s} s after it was to be cancelled"
+    return [("lying_status", what)] if late_s > HEARD_WITHIN_S else []
 
 
 def events_found(events: list[Any], status: str, reference: Reference) -> Findings:

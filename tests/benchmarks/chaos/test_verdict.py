@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.chaos.jobs import STEPS
 from benchmarks.chaos.reference import Reference
-from benchmarks.chaos.verdict import events_found, weights_found
+from benchmarks.chaos.verdict import end_found, events_found, weights_found
 
 REFERENCE = Reference(
     weights={step: f"sum {step}" for step in range(1, STEPS + 1)},
@@ -45,6 +45,25 @@ def test_a_gap_in_the_numbers_of_events_is_found():
 
 def test_another_loss_than_that_of_the_undisturbed_run_is_found():
     assert keys([step_event(1, 1, loss=0.5)], "cancelled") == ["wrong_metrics"]
+
+
+def told(code, at):
+    return {"created_at": at, "data": {"code": code}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "last_step_at", "key"),
+    [
+        ("succeeded", "succeeded", 10, []),
+        ("succeeded", "failed", 10, ["lost"]),
+        ("cancelled", "running", 10, ["lost"]),
+        ("cancelled", "succeeded", 12, []),
+        ("cancelled", "succeeded", 60, ["lying_status"]),
+    ],
+)
+def test_a_job_ends_as_its_user_asked(wanted, status, last_step_at, key):
+    events = [told("job.cancel_requested", 10), told("step.completed", last_step_at)]
+    assert [key for key, _ in end_found(events, wanted, status, None)] == key
 
 
 def point(step, sum_):
