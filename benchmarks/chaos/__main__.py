@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=3, help="jobs in a round")
+    parser.add_argument("--faults", nargs="+", choices=FAULTS, help="only these; else all")
     parser.add_argument("--deadline", type=float, default=420, help="seconds a round may take")
     parser.add_argument("--folder", type=Path, help="an empty folder to keep logs and data in")
     parser.add_argument("--references", type=Path, help="a file to keep undisturbed runs in")
@@ -72,7 +73,8 @@ def chaos(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             watching, system.postgres_url, lambda: system.calm_since, LEASE_S + SWEEP_S
         )
         witness.start()
-        stage = Stage(system, api, witness, rows, known, options.deadline, Tally())
+        faults = [name for name in possible_faults(system) if name in (options.faults or FAULTS)]
+        stage = Stage(system, api, witness, rows, known, faults, options.deadline, Tally())
         pausing = api.can_pause()
         _play_all(stage, options, pausing=pausing)
         witness.end.set()
@@ -103,7 +105,7 @@ def _report(stage: Stage, options: argparse.Namespace, *, pausing: bool) -> dict
     tally = stage.tally
     counts = Counter(key for key, _ in tally.found)
     recoveries = sorted(tally.recoveries_s)
-    left_out = set(FAULTS) - set(possible_faults(stage.system))
+    left_out = set(FAULTS) - set(stage.faults)
     return {
         "rounds": options.rounds,
         "seed": options.seed,

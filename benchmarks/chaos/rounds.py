@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.chaos.client import Api, Unanswered
 from benchmarks.chaos.customer import Customer
-from benchmarks.chaos.faults import FAULTS, Aim, NotNow, possible_faults
+from benchmarks.chaos.faults import FAULTS, Aim, NotNow
 from benchmarks.chaos.jobs import STEPS, Job, draw_jobs
 from benchmarks.chaos.reference import Reference
 from benchmarks.chaos.system import System
@@ -60,6 +60,7 @@ class Stage:
     witness: Witness
     rows: Path
     references: dict[str, Reference]
+    faults: list[str]
     deadline_s: float
     tally: Tally
 
@@ -79,7 +80,7 @@ def play(stage: Stage, number: int, seed: int, jobs_a_round: int, *, pausing: bo
     """One round, from the first wish to the verdict."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311 - a schedule is no secret
     jobs = draw_jobs(number, jobs_a_round, rng, pausing=pausing)
-    faults = plan(rng, possible_faults(stage.system), jobs_a_round)
+    faults = plan(rng, stage.faults, jobs_a_round)
     with Api(stage.system.url, stage.system.key) as api:
         customer = Customer(api, jobs, stage.rows, stage.witness)
         customer.start()
