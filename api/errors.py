@@ -21,6 +21,7 @@ from core.spec.problems import Problem, problems_of
 from core.spec.tree import SpecError
 from core.store.database import DatabaseDown
 from core.store.errors import Conflict, NotFound
+from core.store.replays import KeyReused
 
 log = logging.getLogger(__name__)
 
@@ -66,14 +67,6 @@ def install_error_handlers(app: FastAPI) -> None:
     def _(request: Request, error: RequestValidationError) -> Response:
         return envelope(_invalid_request(error))
 
-    @app.exception_handler(NotFound)
-    def _(request: Request, error: NotFound) -> Response:
-        return envelope(ApiError(404, str(error), code="not_found", param=_param_of(error)))
-
-    @app.exception_handler(Conflict)
-    def _(request: Request, error: Conflict) -> Response:
-        return envelope(ApiError(400, str(error), code="invalid_job_state"))
-
     @app.exception_handler(HTTPException)
     def _(request: Request, error: HTTPException) -> Response:
         return envelope(_http(request, error))
@@ -88,6 +81,23 @@ def install_error_handlers(app: FastAPI) -> None:
         def _(request: Request, error: Exception) -> Response:
             log.warning("database unavailable: %s", str(error).splitlines()[0])
             return envelope(_database_down())
+
+    _install_store_errors(app)
+
+
+def _install_store_errors(app: FastAPI) -> None:
+    @app.exception_handler(NotFound)
+    def _(request: Request, error: NotFound) -> Response:
+        return envelope(ApiError(404, str(error), code="not_found", param=_param_of(error)))
+
+    @app.exception_handler(Conflict)
+    def _(request: Request, error: Conflict) -> Response:
+        return envelope(ApiError(400, str(error), code="invalid_job_state"))
+
+    @app.exception_handler(KeyReused)
+    def _(request: Request, error: KeyReused) -> Response:
+        refused = ApiError(400, str(error), code="idempotency_key_reused", param="Idempotency-Key")
+        return envelope(refused)
 
 
 def refusal(problems: list[Problem]) -> ApiError:

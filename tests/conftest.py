@@ -1,6 +1,7 @@
 """Real servers for every test that needs one, embedded and started once; and a toy model."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -8,9 +9,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import uvicorn
 from sqlalchemy import make_url
 
 import migrations
+from api.app import create_app
+from api.settings import ApiSettings
 from castalia.child import Child, Life
 from castalia.embedded.postgres import PostgresServer
 from castalia.embedded.valkey import ValkeyServer
@@ -140,6 +144,46 @@ def chat_lines() -> Callable[[int], bytes]:
         return json.dumps({"messages": messages}).encode() + b"\n"
 
     return lambda count: b"".join(map(row, range(count)))
+
+
+class _Service:
+    """The real API over the real database, in a thread; ``url`` stays when it is started again."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        self._settings = settings
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        config = uvicorn.Config(
+            create_app(self._settings), port=self.port, log_config=None, ws="none"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run)
+        self._thread.start()
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self._server.started:
+            assert time.monotonic() < deadline, "the API did not start"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[ApiSettings], _Service]]:
+    """Serves the real API for these settings, on a port of its own, to the end of the test."""
+    started: list[_Service] = []
+
+    def start(settings: ApiSettings) -> _Service:
+        started.append(_Service(settings))
+        started[-1].start()
+        return started[-1]
+
+    yield start
+    for service in started:
+        service.stop()
 
 
 class _running:  # noqa: N801 - a context manager

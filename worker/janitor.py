@@ -19,6 +19,7 @@ from core.store.database import DatabaseDown
 from core.store.files import orphaned_blobs, unprepared_files
 from core.store.jobs import jobs_waiting_for_files, settle_files
 from core.store.queue import queued_jobs
+from core.store.replays import forget_old_requests
 from worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Janitor:
             for job in jobs_waiting_for_files(session):
                 settle_files(session, job, unfit_file)
             queued, files = queued_jobs(session), unprepared_files(session)
+            forget_old_requests(session)
         if self._up_since is None:
             self._up_since = self._clock()
         if self._clock() - self._up_since >= self._settings.lease_s:

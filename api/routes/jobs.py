@@ -1,14 +1,15 @@
-"""/v1/fine_tuning/jobs: create, list, read, pause, resume, cancel, and what a run says about itself."""
+"""/v1/fine_tuning/jobs: create, list, read, pause, resume, cancel, and the checkpoints of a run."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from api.auth import PrincipalDep
 from api.errors import ApiError
+from api.replay import SenderDep
 from api.requests import CreateJob
-from api.service import Service, ServiceDep
-from api.views.job import CheckpointView, EventView, JobView
+from api.service import ServiceDep
+from api.views.job import CheckpointView, JobView
 from api.views.shape import ListView, list_of
 from core.data.file_check import unfit_file
 from core.spec.bell import TRAIN_TASK
@@ -16,12 +17,12 @@ from core.spec.job import JobSpec
 from core.store.checkpoints import checkpoint_files, list_checkpoints
 from core.store.database import Session
 from core.store.errors import NotFound
-from core.store.events import list_events
 from core.store.files import TRAINING_PURPOSE, get_file
 from core.store.jobs import create_job, get_job, list_jobs
 from core.store.keys import Principal
 from core.store.models import tuned_model_name
 from core.store.queue import waiting
+from core.store.replays import remember, replayed_job
 from core.store.tables import JobRow
 from core.store.wishes import cancel_job, pause_job, resume_job
 
@@ -32,11 +33,24 @@ METADATA_PREFIX = "metadata["
 
 
 @router.post("")
-def create(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> JobView:
-    """Ask for a fine-tuning job. The row is committed before the queue is told."""
-    spec = body.job_spec(service.catalog)
-    _check_files(service, principal, spec)
+def create(
+    service: ServiceDep,
+    principal: PrincipalDep,
+    body: CreateJob,
+    sender: SenderDep,
+    response: Response,
+) -> JobView:
+    """Ask for a fine-tuning job. The row is committed before the queue is told.
+
+    The same request again, by its Idempotency-Key or as a client's own retry, is answered with the same job.
+    """
+    spec, request = body.job_spec(service.catalog), sender.sent(body)
     with service.database.begin() as session:
+        row = replayed_job(session, request)
+        if row is not None:
+            response.headers["idempotent-replayed"] = "true"
+            return _view(session, row, principal)
+        _check_files(session, principal, spec)
         row = create_job(
             session,
             principal.project_id,
@@ -45,6 +59,7 @@ def create(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> Job
             suffix=body.suffix,
             tags=dict(body.metadata or {}),
         )
+        remember(session, request, row)
         view = _view(session, row, principal)
     if row.status == "queued":
         service.doorbell.ring(TRAIN_TASK, row.id)
@@ -105,21 +120,6 @@ def resume(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView
     return view
 
 
-@router.get("/{job_id}/events")
-def events(
-    service: ServiceDep,
-    principal: PrincipalDep,
-    job_id: str,
-    after: str | None = None,
-    limit: Limit = 20,
-) -> ListView[EventView]:
-    """What happened, newest first."""
-    with service.database.begin() as session:
-        job = get_job(session, principal.project_id, job_id)
-        page = list_events(session, job, after=after, limit=min(limit, service.settings.max_page))
-    return list_of([EventView.of(row) for row in page.rows], page.has_more)
-
-
 @router.get("/{job_id}/checkpoints")
 def checkpoints(
     service: ServiceDep,
@@ -144,35 +144,39 @@ def _view(session: Session, row: JobRow, principal: Principal) -> JobView:
     return JobView.of(row, principal, waiting(session, [row]).get(row.id))
 
 
-def _check_files(service: Service, principal: Principal, spec: JobSpec) -> None:
-    with service.database.begin() as session:
-        for param in ("training_file", "validation_file"):
-            file_id = getattr(spec, param)
-            if file_id is None:
-                continue
-            try:
-                file = get_file(session, principal.project_id, file_id)
-            except NotFound as error:
-                raise ApiError(400, str(error), code="file_not_found", param=param) from None
-            if file.purpose != TRAINING_PURPOSE:
-                raise ApiError(
-                    400,
-                    f"{param} '{file_id}' has purpose '{file.purpose}'; upload it with purpose "
-                    f"'{TRAINING_PURPOSE}'",
-                    code=f"invalid_{param}",
-                    param=param,
-                )
-            if file.status == "error":
-                raise ApiError(
-                    400,
-                    f"{param} '{file_id}' is invalid: {file.status_details}",
-                    code=f"invalid_{param}",
-                    param=param,
-                    details=(file.report or {}).get("problems"),
-                )
-            misfit = unfit_file(spec, param, file.report or {})
-            if misfit is not None:
-                raise ApiError(400, misfit.message, code=misfit.code, param=param, hint=misfit.hint)
+def _check_files(session: Session, principal: Principal, spec: JobSpec) -> None:
+    for param in ("training_file", "validation_file"):
+        file_id = getattr(spec, param)
+        if file_id is not None:
+            _check_file(session, principal, spec, param, file_id)
+
+
+def _check_file(
+    session: Session, principal: Principal, spec: JobSpec, param: str, file_id: str
+) -> None:
+    try:
+        file = get_file(session, principal.project_id, file_id)
+    except NotFound as error:
+        raise ApiError(400, str(error), code="file_not_found", param=param) from None
+    if file.purpose != TRAINING_PURPOSE:
+        raise ApiError(
+            400,
+            f"{param} '{file_id}' has purpose '{file.purpose}'; upload it with purpose "
+            f"'{TRAINING_PURPOSE}'",
+            code=f"invalid_{param}",
+            param=param,
+        )
+    if file.status == "error":
+        raise ApiError(
+            400,
+            f"{param} '{file_id}' is invalid: {file.status_details}",
+            code=f"invalid_{param}",
+            param=param,
+            details=(file.report or {}).get("problems"),
+        )
+    misfit = unfit_file(spec, param, file.report or {})
+    if misfit is not None:
+        raise ApiError(400, misfit.message, code=misfit.code, param=param, hint=misfit.hint)
 
 
 def _tags_asked_for(request: Request) -> dict[str, str] | None:

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from core.store.ids import new_id
-from core.store.paging import Page, page_of
+from core.store.paging import Order, Page, page_of
 from core.store.tables import EventRow, JobRow
 
 Level = Literal["info", "warn", "error"]
@@ -37,7 +37,11 @@ def add_event(
     )
 
 
-def list_events(session: Session, job: JobRow, *, after: str | None, limit: int) -> Page[EventRow]:
-    """One page of a job's events, newest first."""
+def list_events(
+    session: Session, job: JobRow, *, after: str | None, limit: int, order: Order = "desc"
+) -> Page[EventRow]:
+    """One page of a job's events, newest first unless told otherwise."""
     query = select(EventRow).where(EventRow.job_id == job.id)
-    return page_of(session, query, EventRow.id, EventRow.sequence, after=after, limit=limit)
+    return page_of(
+        session, query, EventRow.id, EventRow.sequence, after=after, limit=limit, order=order
+    )

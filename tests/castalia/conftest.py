@@ -5,16 +5,13 @@ A second of the supervisor takes 20 ms here.
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import uvicorn
 
-from api.app import create_app
 from api.settings import ApiSettings
 from castalia.__main__ import main
 from castalia.child import Child
@@ -132,44 +129,19 @@ def castalia(monkeypatch, capsys, tmp_path) -> Callable[..., Said]:
     return run
 
 
-class Service:
-    """The real API over the real database, in a thread; ``url`` stays when it is started again."""
-
-    def __init__(self, settings: ApiSettings) -> None:
-        self._settings = settings
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        config = uvicorn.Config(
-            create_app(self._settings), port=self.port, log_config=None, ws="none"
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run)
-        self._thread.start()
-        wait_until(lambda: self._server.started)
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        self._thread.join()
-
-
 @pytest.fixture
-def service(database_url, tmp_path) -> Iterator[Service]:
+def service(serve, database_url, tmp_path):
     """It knows one base model, `toy`, of which it reads the configuration only."""
     model = tmp_path / "models" / "toy"
     model.mkdir(parents=True)
     (model / "config.json").write_text('{"vocab_size": 258, "max_position_embeddings": 512}')
-    service = Service(
+    return serve(
         ApiSettings(
             database_url=database_url,
             broker_url=f"redis://127.0.0.1:{free_port()}/0",
             models_dir=model.parent,
         )
     )
-    service.start()
-    yield service
-    service.stop()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from core.store.tables.access import KeyRow, ProjectRow
 from core.store.tables.artifacts import BlobPieceRow, BlobRow, FileRow
 from core.store.tables.jobs import AttemptRow, CheckpointRow, EventRow, JobRow, MetricRow
 from core.store.tables.metadata import Row
+from core.store.tables.replays import ReplayRow
 from core.store.tables.workers import WorkerRow
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "KeyRow",
     "MetricRow",
     "ProjectRow",
+    "ReplayRow",
     "Row",
     "WorkerRow",
 ]
