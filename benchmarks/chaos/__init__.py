@@ -6,6 +6,8 @@ processes  what runs on this machine
 system     Postgres, Valkey, API, two workers and janitor, each a process that can be killed alone
 proxy      the line to a server, which can be cut, delayed and half closed
 quota      a folder for artifacts whose size is a limit
+settings   how patient the service is
+targets    whom a fault hits
 faults     what is done to them, by a seeded schedule
 jobs       small jobs of every objective, and what their user wishes: the end, a pause, a cancel
 reference  the same jobs, undisturbed: weights and metrics after every step

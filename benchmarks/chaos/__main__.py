@@ -25,7 +25,8 @@ from benchmarks.chaos.jobs import write_rows
 from benchmarks.chaos.quota import enter_mount_namespace
 from benchmarks.chaos.reference import references
 from benchmarks.chaos.rounds import Stage, Tally, play
-from benchmarks.chaos.system import HASTY, LEASE_S, SWEEP_S, System
+from benchmarks.chaos.settings import HASTY, LEASE_S, SWEEP_S
+from benchmarks.chaos.system import System
 from benchmarks.chaos.verdict import KEYS, orphans
 from benchmarks.chaos.witness import Witness
 from castalia.toy_model import make_toy_model

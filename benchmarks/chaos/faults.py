@@ -7,26 +7,15 @@ service itself. A fault that finds nothing to hit just now raises NotNow and is 
 import random
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from kombu.exceptions import OperationalError
 
 from benchmarks.chaos.processes import signal_all
-from benchmarks.chaos.system import LEASE_S, SWEEP_S, WORKERS, System
+from benchmarks.chaos.settings import LEASE_S, SWEEP_S
+from benchmarks.chaos.system import System
+from benchmarks.chaos.targets import Aim, Hit, NotNow, a_trainer, a_worker
 from core.spec.bell import TRAIN_TASK
-
-Hit = set[str]
-"""Ids of the jobs whose run was hit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """The ids of this round's jobs; and of the one whose run is to be hit, or None: any."""
-
-    jobs: list[str]
-    target: str | None
-
 
 Fault = Callable[[System, random.Random, Aim], Hit]
 
@@ -34,41 +23,37 @@ PAST_A_LEASE_S = LEASE_S + SWEEP_S + 2
 LONGEST_DELAY_S = 0.4
 
 
-class NotNow(Exception):
-    """There is nothing to hit."""
-
-
 def kill_trainer(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGKILL a trainer."""
-    pid, job = _a_trainer(system, rng, aim)
+    pid, job = a_trainer(system, rng, aim)
     signal_all([pid], signal.SIGKILL)
     return {job}
 
 
 def freeze_trainer(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGSTOP a trainer, for up to two leases."""
-    pid, job = _a_trainer(system, rng, aim)
+    pid, job = a_trainer(system, rng, aim)
     system.freeze([pid], rng.uniform(1, 2 * LEASE_S))
     return {job}
 
 
 def kill_worker(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGKILL a worker's whole group, its trainer included."""
-    name, hit = _a_worker(system, rng, aim)
+    name, hit = a_worker(system, rng, aim)
     system.kill(name, rng.uniform(0, 2))
     return hit
 
 
 def stop_worker(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGTERM a worker: it saves and hands its job back."""
-    name, hit = _a_worker(system, rng, aim)
+    name, hit = a_worker(system, rng, aim)
     system.stop(name, 0)
     return hit
 
 
 def freeze_worker(system: System, rng: random.Random, aim: Aim) -> Hit:
     """SIGSTOP a worker's whole group beyond its lease: it wakes up and believes to own what it lost."""
-    name, hit = _a_worker(system, rng, aim)
+    name, hit = a_worker(system, rng, aim)
     system.freeze(system.group(name), PAST_A_LEASE_S + rng.uniform(0, LEASE_S))
     return hit
 
@@ -195,28 +180,6 @@ def possible_faults(system: System) -> list[str]:
 
 def _running(system: System) -> Hit:
     return set(system.trainers().values())
-
-
-def _a_trainer(system: System, rng: random.Random, aim: Aim) -> tuple[int, str]:
-    return rng.choice(_aimed_at(sorted(system.trainers().items()), aim))
-
-
-def _a_worker(system: System, rng: random.Random, aim: Aim) -> tuple[str, Hit]:
-    """A worker that has a trainer, and the job of that trainer."""
-    trainers = _aimed_at(sorted(system.trainers().items()), aim)
-    owners = {pid: name for name in WORKERS for pid in system.group(name)}
-    owned = [(owners[pid], job) for pid, job in trainers if pid in owners]
-    if not owned:
-        raise NotNow("no worker is busy with it")
-    name, job = rng.choice(owned)
-    return name, {job}
-
-
-def _aimed_at(trainers: list[tuple[int, str]], aim: Aim) -> list[tuple[int, str]]:
-    found = [(pid, job) for pid, job in trainers if aim.target in {None, job}]
-    if not found:
-        raise NotNow("no trainer is running, or not the one that is aimed at")
-    return found
 
 
 def _some_lines(system: System, rng: random.Random) -> list[str]:

@@ -15,10 +15,11 @@ from typing import Any
 
 from benchmarks.chaos.client import Api, Unanswered
 from benchmarks.chaos.customer import Customer
-from benchmarks.chaos.faults import FAULTS, Aim, NotNow
+from benchmarks.chaos.faults import FAULTS
 from benchmarks.chaos.jobs import STEPS, Job, draw_jobs
 from benchmarks.chaos.reference import Reference
 from benchmarks.chaos.system import System
+from benchmarks.chaos.targets import Aim, NotNow
 from benchmarks.chaos.verdict import Findings, judge, recovery_s
 from benchmarks.chaos.witness import Witness
 

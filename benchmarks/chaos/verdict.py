@@ -15,7 +15,8 @@ import psycopg
 from benchmarks.chaos.client import JOBS, Api
 from benchmarks.chaos.jobs import STEPS, Job
 from benchmarks.chaos.reference import Reference, exact
-from benchmarks.chaos.system import ORPHAN_S, SWEEP_S, System
+from benchmarks.chaos.settings import ORPHAN_S, SWEEP_S
+from benchmarks.chaos.system import System
 
 HEARD_WITHIN_S = 6
 """A renewal of the lease, a look at the trainer and the step in hand, on a busy machine."""
