@@ -6,7 +6,7 @@ import httpx
 
 ANSWER_LIMIT_S = 10.0
 DESCRIPTION_LIMIT_S = 60.0
-CONFLICT = 409
+TOO_LATE = "invalid_job_state"
 JOBS = "/fine_tuning/jobs"
 RESUME = JOBS + "/{job_id}/resume"
 
@@ -34,14 +34,14 @@ class Api:
         self._http.close()
 
     def ask(self, method: str, path: str, **words: Any) -> httpx.Response:
-        """The answer, if it is a yes or a conflict. Raises Unanswered and Refused."""
+        """The answer, if it is a yes, or a no because of what the job is by now. Raises Unanswered, Refused."""
         try:
             answer = self._http.request(method, path, **words)
         except httpx.TransportError as error:
             raise Unanswered(str(error)) from error
         if answer.is_server_error:
             raise Unanswered(f"{answer.status_code}")
-        if answer.is_success or answer.status_code == CONFLICT:
+        if answer.is_success or TOO_LATE in answer.text:
             return answer
         raise Refused(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
 
