@@ -34,7 +34,7 @@ class Api:
         self._http.close()
 
     def ask(self, method: str, path: str, **words: Any) -> httpx.Response:
-        """The answer, if it is a yes, or a no because of what the job is by now. Raises Unanswered, Refused."""
+        """The answer: a yes, or a no because of what the job is by now. Raises Unanswered, Refused."""
         try:
             answer = self._http.request(method, path, **words)
         except httpx.TransportError as error:
