@@ -33,7 +33,7 @@ MODEL = "toy"
 FILE = "sft.jsonl"
 ROWS = 64
 LIMIT_S = 1800.0
-TURN_S = 0.2
+TURN_S, RARELY_S = 0.2, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _served(api: Api, system: System, words: dict[str, Any]) -> Took:
         job = api.get(f"{JOBS}/{job_id}")
         if first_seen is None and job["progress"]["step"]:
             first_seen = time.time()
-        time.sleep(TURN_S)
+        time.sleep(TURN_S if first_seen is None else RARELY_S)
     if job["status"] != "succeeded" or first_seen is None:
         raise RuntimeError(f"{job_id} is {job['status']}: {job['error']}")
     events = api.get(f"{JOBS}/{job_id}/events", limit=1000)["data"][::-1]
