@@ -13,6 +13,7 @@ from api.errors import ApiError, refusal
 from api.method import Method, SupervisedHyperparameters
 from core.graders.check import refusals
 from core.models.catalog import Catalog, UnknownModel, UnreadableModel
+from core.spec.grader import GraderSpec
 from core.spec.job import LARGEST_SEED, Hyperparameters, JobSpec
 from core.spec.objective import GrpoSpec, SftSpec
 from core.spec.trainer import TrainerSpec
@@ -58,6 +59,19 @@ class PreviewRow(Training):
         if isinstance(objective, SftSpec):
             words["train_on"] = objective.train_on
         return words
+
+
+class ValidateGrader(Spec):
+    """Body of POST /v1/fine_tuning/alpha/graders/validate."""
+
+    grader: GraderSpec
+
+
+class RunGrader(ValidateGrader):
+    """Body of POST /v1/fine_tuning/alpha/graders/run."""
+
+    model_sample: str = Field(max_length=1_000_000, description="The answer to be graded.")
+    item: dict[str, Any] | None = Field(None, description="The row, as `item` of templates.")
 
 
 class CreateJob(Training):

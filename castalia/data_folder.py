@@ -14,7 +14,7 @@ from typing import Self
 
 from castalia.errors import DataFolderInUseError, DataFolderUnusableError
 
-ROOMS = ("postgres", "valkey", "logs", "runs", "models", "secrets")
+ROOMS = ("postgres", "valkey", "logs", "runs", "cache", "models", "secrets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class DataFolder:
     valkey: Path
     logs: Path
     runs: Path
+    cache: Path
     models: Path
     secrets: Path
 

@@ -33,7 +33,7 @@ def histogram_table(found: "Histogram") -> Table:
     """Rows by their length in tokens; buckets double."""
     drawn = Table("tokens", "rows", "")
     drawn.columns[0].justify = drawn.columns[1].justify = "right"
-    buckets = found.buckets()
+    buckets = found.lengths.buckets()
     most = max((bucket.rows for bucket in buckets), default=0)
     for bucket in buckets:
         cells = -(-bucket.rows * BAR_CELLS // most)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from core.spec.run import CACHE_BYTES
 from core.store.attempts import Retries
 from core.store.settings import ServiceSettings
 
@@ -12,6 +13,12 @@ class WorkerSettings(ServiceSettings):
     """Read from ``CASTALIA_*``. Times are seconds."""
 
     runs_dir: Path = Field(Path("runs"), description="Where run directories are laid out.")
+    cache_dir: Path = Field(
+        Path("cache"), description="Where encoded rows are kept for other jobs."
+    )
+    cache_bytes: int = Field(
+        CACHE_BYTES, ge=0, description="The most that is kept there; 0: nothing."
+    )
     lease_s: float = Field(60, gt=0, description="A worker unheard for so long has lost its job.")
     poll_s: float = Field(0.5, gt=0, description="How often a run's events are read.")
     sweep_s: float = Field(2, gt=0, description="How often the janitor looks.")

@@ -54,8 +54,12 @@ def supervise_next(context: WorkerContext) -> bool:
 
 def _attempt(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, pen: Pen) -> None:
     directory = lay_out(context, lease)
-    with Trainer(directory) as trainer, Uploader(context, lease, keeper) as uploader:
-        watch = Watch(directory, lease, trainer, uploader, keeper, pen, context.settings)
+    settings = context.settings
+    with (
+        Trainer(directory, settings.cache_dir, settings.cache_bytes) as trainer,
+        Uploader(context, lease, keeper) as uploader,
+    ):
+        watch = Watch(directory, lease, trainer, uploader, keeper, pen, settings)
         try:
             exit_code = watch.until_exit()
         except SystemExit:

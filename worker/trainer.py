@@ -15,9 +15,10 @@ class Trainer:
 
     The parent holds the writing end of a pipe and never writes; when it dies, however it dies, the child
     reads the end of the pipe and ends itself. A signal on parent death would do so for one thread only.
+    ``cache`` and ``cache_bytes``: where encoded rows are kept for other jobs, and how many.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, cache: Path, cache_bytes: int) -> None:
         reading, self._alive = os.pipe()
         command = [
             sys.executable,
@@ -29,6 +30,10 @@ class Trainer:
             str(directory),
             "--watch-fd",
             str(reading),
+            "--cache",
+            str(cache),
+            "--cache-bytes",
+            str(cache_bytes),
         ]
         with (directory / LOG_FILE).open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command

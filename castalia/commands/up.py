@@ -47,6 +47,7 @@ def up(
         env |= {
             "CASTALIA_MODELS_DIR": str((models or folder.models).absolute()),
             "CASTALIA_RUNS_DIR": str(folder.runs),
+            "CASTALIA_CACHE_DIR": str(folder.cache),
         }
         children = [*servers, *_processes(env, host, port, key_file)]
         raise typer.Exit(Supervisor(children, folder.logs, (folder.lock_fd,)).run())

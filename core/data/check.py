@@ -4,7 +4,7 @@ The one idea: every line is read, and the report says what is wrong, where, and 
 that one look mends a file. The list of problems is bounded; their number is not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from core.data.duplicates import Repeats
@@ -14,6 +14,7 @@ from core.data.parse import RowReader
 from core.data.records import MAX_TOTAL_BYTES, Record, records
 from core.data.report import Place, Problem, Report, Shape
 
+SHOWN_COLUMNS = 10
 _EMPTY = Fault("empty_file", "the file holds no rows", "Upload a file with one JSON object a line.")
 
 
@@ -37,12 +38,12 @@ class _Tally:
     def see(self, record: Record) -> None:
         self.rows += 1
         try:
-            row, values = self.reader.read(record)
+            shape, read = self.reader.look(record)
         except RowError as error:
             self.note(error.problems)
             return
-        self.shapes[row.shape] = self.shapes.get(row.shape, 0) + 1
-        self.repeats.see(values, record.place)
+        self.shapes[shape] = self.shapes.get(shape, 0) + 1
+        self.repeats.see(read, record.place)
 
     def report(self) -> Report:
         return Report(
@@ -51,9 +52,22 @@ class _Tally:
             shapes=self.shapes,
             problems=tuple(self.problems),
             problem_count=self.problem_count,
-            warnings=tuple(self.repeats.warnings),
+            warnings=(*ignored_columns(self.reader.ignored), *self.repeats.warnings),
             duplicate_count=self.repeats.count,
+            ignored=self.reader.ignored,
         )
+
+
+def ignored_columns(ignored: Mapping[str, int]) -> list[Problem]:
+    """One note for all the columns that are not read, or none."""
+    if not ignored:
+        return []
+    named = [f"{key} ({count})" for key, count in list(ignored.items())[:SHOWN_COLUMNS]]
+    rest = len(ignored) - len(named)
+    more = f" and {rest} more" if rest else ""
+    message = f"not read, with the number of rows that have them: {', '.join(named)}{more}"
+    hint = "Nothing need be done, unless one of them was meant to be learnt."
+    return [Fault("ignored_columns", message, hint).located(Place(0))]
 
 
 def check_rows(

@@ -3,14 +3,11 @@
 A validation loss over rows that were trained on says how well they were learnt by heart.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.data.digests import MAX_ROWS, Digests, digest_of
-from core.data.fault import Fault, FileRefusal, RowError
-from core.data.parse import RowReader
-from core.data.records import records
+from core.data.digests import MAX_ROWS, Digests, RowDigests, digest_of
+from core.data.fault import Fault
 from core.data.report import Place, Problem
 
 SHOWN_PAIRS = 10
@@ -54,38 +51,25 @@ class SharedRows:
     complete: bool
 
 
-def duplicates_across(
-    training: Iterable[bytes],
-    validation: Iterable[bytes],
+def shared_rows(
+    training: RowDigests,
+    validation: RowDigests,
     *,
     max_pairs: int = SHOWN_PAIRS,
     max_rows: int = MAX_ROWS,
 ) -> SharedRows:
-    """Tell which rows of a training file stand in a validation file; rows with faults are passed over."""
+    """Tell which rows of a training file stand in a validation file."""
     digests = Digests(max_rows)
-    for line, digest in _digests(validation):
+    for line, digest in validation:
         digests.add(digest, line)
     pairs: list[tuple[int, int]] = []
     count = 0
-    for line, digest in _digests(training):
+    for line, digest in training:
         if (other := digests.find(digest)) is not None:
             count += 1
             if len(pairs) < max_pairs:
                 pairs.append((line, other))
     return SharedRows(pairs, count, complete=not digests.full)
-
-
-def _digests(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    reader = RowReader()
-    try:
-        for record in records(chunks):
-            try:
-                _, row = reader.read(record)
-            except RowError:
-                continue
-            yield record.place.number, digest_of(row)
-    except FileRefusal:
-        return
 
 
 def _duplicate(first: Place) -> Fault:

@@ -4,7 +4,7 @@ Refusal        one row cannot be used; the rows after it can
 FileRefusal    the bytes end here; nothing after them can be read
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -67,6 +67,13 @@ class FileRefusal(Refusal):
     """A file that cannot be read, or not further than it was."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Stands in a row for a value that cannot be had; `refusal` is for whoever needs it."""
+
+    refusal: Refusal
+
+
 class RowError(Exception):
     """A line is not a row that can be trained on; `problems` says why and where."""
 
@@ -80,16 +87,18 @@ class RowError(Exception):
         return cls([fault.located(place) for fault in faults])
 
 
-def faults_of(error: ValidationError) -> list[Fault]:
-    """What pydantic found wrong, by its path in the row."""
-    return [_fault(d) for d in error.errors(include_url=False, include_input=False)]
+def faults_of(error: ValidationError, hints: Mapping[str, str]) -> list[Fault]:
+    """What pydantic found wrong, by its path in the row; `hints` are for keys of the row itself."""
+    return [_fault(d, hints) for d in error.errors(include_url=False, include_input=False)]
 
 
-def _fault(details: ErrorDetails) -> Fault:
+def _fault(details: ErrorDetails, hints: Mapping[str, str]) -> Fault:
     kind = details["type"]
     # Tags of unions stand in angle brackets; nobody typed them.
     path = [p for p in details["loc"] if not (isinstance(p, str) and p[:1] + p[-1:] == "<>")]
     if kind in _AT_KEY:
         path.append(_AT_KEY[kind])
     hint = _HINTS.get(kind, "Correct the value here.")
+    if kind == "extra_forbidden" and len(path) == 1:
+        hint = hints.get(str(path[0]), hint)
     return Fault("invalid_file_format", details["msg"], hint, pointer(path))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.data.kinds import Document, Kind, Preference, Prompt, Tokens
+from core.data.parse import ParsedRow
 from core.data.report import Shape
 from core.data.rows import ChatRow
 
@@ -32,9 +33,9 @@ KINDS_OF_OBJECTIVE: Mapping[Objective, tuple[type[Kind], ...]] = {
 }
 _ASKED_FOR: Mapping[Objective, str] = {
     "pretrain": "trainer.objective.kind 'pretrain'",
-    "sft": "method.type 'supervised'",
-    "dpo": "method.type 'dpo'",
-    "grpo": "method.type 'reinforcement'",
+    "sft": "method.type 'supervised' (the objective 'sft')",
+    "dpo": "method.type 'dpo' (the objective 'dpo')",
+    "grpo": "method.type 'reinforcement' (the objective 'grpo')",
 }
 _ROWS_OF_KIND: Mapping[type[Kind], str] = {
     ChatRow: "conversations that end with the assistant",
@@ -55,6 +56,14 @@ class Misfit:
     hint: str
 
 
+class UnfitRowError(ValueError):
+    """A row from which an objective cannot learn; says where it stands, and what can."""
+
+    def __init__(self, row: ParsedRow, objective: Objective) -> None:
+        message, hint = _words(f"line {row.line}", row.shape, objective)
+        super().__init__(f"{message}. {hint}")
+
+
 def objective_kinds(objective: Objective) -> frozenset[Shape]:
     """The shapes of row that an objective can learn from."""
     kinds = KINDS_OF_OBJECTIVE[objective]
@@ -70,15 +79,19 @@ def why_unfit(
     """
     if shape in objective_kinds(objective):
         return None
+    message, hint = _words(f"{param} '{name}'" if name else param, shape, objective)
+    return Misfit(f"invalid_{param}", param, message, hint)
+
+
+def _words(holder: str, shape: Shape, objective: Objective) -> tuple[str, str]:
+    """What `holder` holds in place of what was wanted, and what to do."""
     kind = KIND_OF_SHAPE[shape]
     wanted = " or ".join(_ROWS_OF_KIND[k] for k in KINDS_OF_OBJECTIVE[objective])
-    file = f"{param} '{name}'" if name else param
     message = (
-        f"{file} holds {_ROWS_OF_KIND[kind]} (the shape '{shape}'); "
+        f"{holder} holds {_ROWS_OF_KIND[kind]} (the shape '{shape}'); "
         f"{_ASKED_FOR[objective]} learns from {wanted}"
     )
     able = [o for o, kinds in KINDS_OF_OBJECTIVE.items() if kind in kinds]
     ways = " or ".join(_ASKED_FOR[o] for o in able)
     shapes = ", ".join(s for s in KIND_OF_SHAPE if s in objective_kinds(objective))
-    hint = f"Use {ways}, or upload rows of one of the shapes {shapes}."
-    return Misfit(f"invalid_{param}", param, message, hint)
+    return message, f"Use {ways}, or upload rows of one of the shapes {shapes}."

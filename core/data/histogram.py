@@ -1,12 +1,12 @@
 """How long the rows of a file are in a model's tokens, counted as they go by.
 
-Buckets double: rows of 1, 2-3, 4-7, ... tokens. A row of preferences counts by the longer of its branches.
+A row of preferences counts by the longer of its branches.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from core.data.lengths import Lengths
 from core.data.sides import Side
 
 FIRST_LINES = 10
@@ -26,15 +26,6 @@ class Places:
             self.lines.append(line)
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """Rows of at least ``shortest`` and at most ``longest`` tokens."""
-
-    shortest: int
-    longest: int
-    rows: int
-
-
 @dataclass(slots=True)
 class Histogram:
     """Add rows, then read it. ``context_length`` None: no row is over it."""
@@ -47,7 +38,7 @@ class Histogram:
     longest_line: int = 0
     over_context: Places = field(default_factory=Places)
     without_target: Places = field(default_factory=Places)
-    _powers: Counter[int] = field(default_factory=Counter)
+    lengths: Lengths = field(default_factory=Lengths)
 
     def add(self, line: int, sides: Sequence[Side]) -> None:
         """Count a row by its sides, as `sides_of` gives them."""
@@ -56,17 +47,10 @@ class Histogram:
         self.rows += 1
         self.tokens += sum(lengths)
         self.trained_tokens += sum(side.encoded.targets for side in sides)
-        self._powers[length.bit_length()] += 1
+        self.lengths.add(length)
         if length > self.longest:
             self.longest, self.longest_line = length, line
         if self.context_length is not None and length > self.context_length:
             self.over_context.note(line)
         if any(side.name != "prompt" and not side.encoded.targets for side in sides):
             self.without_target.note(line)
-
-    def buckets(self) -> list[Bucket]:
-        """From the shortest rows to the longest, empty ones between them included."""
-        if not self._powers:
-            return []
-        powers = range(min(self._powers), max(self._powers) + 1)
-        return [Bucket(2**p // 2, max(2**p - 1, 0), self._powers[p]) for p in powers]

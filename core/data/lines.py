@@ -8,6 +8,7 @@ stream is read in whatever pieces it comes; memory is one line, and one line has
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 UTF8_BOM = b"\xef\xbb\xbf"
@@ -15,8 +16,7 @@ UTF8_BOM = b"\xef\xbb\xbf"
 _NEWLINES = re.compile(rb"\n*")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line that is not blank.
 
     `number` counts physical lines from 1. `data` has no line ending and no byte-order mark. If
@@ -46,13 +46,10 @@ class _Pending:
         self.over = self.over or len(piece) > room
 
     def take(self, number: int) -> Line:
-        data = bytes(self.held)
-        too_long = self.over
+        line = _line(number, bytes(self.held), too_long=self.over)
         self.held.clear()
         self.over = False
-        if number == 1:
-            data = data.removeprefix(UTF8_BOM)
-        return Line(number, data.removesuffix(b"\r"), too_long)
+        return line
 
 
 def numbered_lines(
@@ -69,17 +66,24 @@ def numbered_lines(
     for chunk in chunks:
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
-            if end == start and pending.empty:
+            whole = pending.empty and end - start <= max_line_bytes
+            if whole and end == start:
                 # A few bytes of gzip may stand for millions of empty lines.
                 start = _after_newlines(chunk, start)
                 number += start - end
                 continue
-            pending.add(chunk[start:end])
-            yield from _unless_blank(pending.take(number))
+            if whole:
+                line = _line(number, chunk[start:end])
+            else:
+                pending.add(chunk[start:end])
+                line = pending.take(number)
+            if not _blank(line):
+                yield line
             number += 1
             start = end + 1
         pending.add(chunk[start:])
-    yield from _unless_blank(pending.take(number))
+    if not _blank(last := pending.take(number)):
+        yield last
 
 
 def _after_newlines(chunk: bytes, start: int) -> int:
@@ -88,6 +92,11 @@ def _after_newlines(chunk: bytes, start: int) -> int:
     return run.end()
 
 
-def _unless_blank(line: Line) -> Iterator[Line]:
-    if line.too_long or line.data.strip():
-        yield line
+def _line(number: int, data: bytes, *, too_long: bool = False) -> Line:
+    if number == 1:
+        data = data.removeprefix(UTF8_BOM)
+    return Line(number, data.removesuffix(b"\r"), too_long)
+
+
+def _blank(line: Line) -> bool:
+    return not line.too_long and (not line.data or line.data.isspace())

@@ -6,9 +6,8 @@ one batch of a Parquet file, and what comes out is bounded as what goes in is.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.data.containers.gzipped import gunzipped
 from core.data.containers.parquet import parquet_rows
@@ -22,8 +21,7 @@ from core.data.report import Place
 MAX_TOTAL_BYTES = 16 * 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One row of a file; `load` gives its keys and values, or raises Refusal."""
 
     place: Place

@@ -5,8 +5,7 @@ The one idea: a report is stored and shown as JSON, so nothing that the file's b
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
@@ -28,6 +27,7 @@ Code = Literal[
     "duplicates_not_tracked",
     "empty_file",
     "file_too_large",
+    "ignored_columns",
     "invalid_encoding",
     "invalid_file_format",
     "invalid_json",
@@ -53,8 +53,7 @@ def pointer(parts: Iterable[str | int]) -> str:
     return "".join("/" + shown(str(p)).replace("~", "~0").replace("/", "~1") for p in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a row stands: the physical line of a text file or the row of a Parquet file, from 1.
 
     0 is the file as a whole.
@@ -94,7 +93,7 @@ class Report(BaseModel):
 
     `shape` is that of the first row that has one, `shapes` counts the rows of each. `warnings` keep
     no file from being trained on; among them are the first of the `duplicate_count` rows that
-    stand in the file already.
+    stand in the file already. `ignored` counts the rows of each column that is not read.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -106,6 +105,7 @@ class Report(BaseModel):
     problem_count: int
     warnings: tuple[Problem, ...] = ()
     duplicate_count: int = 0
+    ignored: dict[str, int] = {}
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -10,7 +10,7 @@ from typing import Literal
 from core.data.chat import TrainOn, encode_prompt
 from core.data.conversation import ChatTokenizer
 from core.data.encoded import Encoded
-from core.data.fitness import KINDS_OF_OBJECTIVE, Objective
+from core.data.fitness import KINDS_OF_OBJECTIVE, Objective, UnfitRowError
 from core.data.kinds import Document, Kind, Preference, Prompt, Tokens
 from core.data.learnable import encode_learnable
 from core.data.pair import encode_pair
@@ -25,16 +25,6 @@ _USUAL: dict[type[Kind], Objective] = {
     Preference: "dpo",
     Prompt: "grpo",
 }
-
-
-class UnfitRowError(ValueError):
-    """A row from which the objective cannot learn."""
-
-    def __init__(self, row: ParsedRow, objective: Objective) -> None:
-        super().__init__(
-            f"line {row.line} is a {row.shape} row, from which the objective '{objective}' cannot learn; "
-            f"'{usual_objective(row)}' can"
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, TypeAdapter
 
 from core.spec.errors import JobError
+from core.spec.file_read import FileRead
 from core.spec.tree import Spec
 
 CANARY_CODE: Final = "canary.passed"
@@ -25,6 +26,14 @@ class Started(Spec):
     rows: int
     layers: dict[str, int]
     """How many decoder layers are streamed and how many checkpointed whole."""
+    files: list[FileRead] = Field(default_factory=list)
+
+    @property
+    def words(self) -> str:
+        """The event in a line."""
+        begun = f"resumed from step {self.step}" if self.step else "started"
+        plan = f"Training {begun}: {self.rows} rows, {self.total_steps} steps"
+        return "; ".join([plan, *(file.words for file in self.files)])
 
 
 class Noted(Spec):

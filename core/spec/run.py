@@ -21,6 +21,8 @@ KEPT_FOLDER: Final = "kept"
 LOG_FILE: Final = "trainer.log"
 CHECKPOINTS_FOLDER: Final = "checkpoints"
 MANIFEST_FILE: Final = "manifest.json"
+CACHE_BYTES: Final = 8 * 2**30
+"""Encoded rows that are kept beside run directories, unless a setting says otherwise."""
 
 
 def checkpoint_name(step: int) -> str:

@@ -81,14 +81,12 @@ def _measured(job: JobRow, event: Noted) -> None:
 def _started(session: Session, job: JobRow, event: Started) -> None:
     job.total_steps = event.total_steps
     job.phase = "training"
-    where = f" from step {event.step}" if event.step else ""
     add_event(
         session,
         job,
-        f"Training {'resumed' if event.step else 'started'}{where}: "
-        f"{event.rows} rows, {event.total_steps} steps",
+        event.words,
         code="job.resumed" if event.step else "training.started",
-        data={"step": event.step, "total_steps": event.total_steps, "layers": event.layers},
+        data=event.model_dump(include={"step", "total_steps", "layers", "files"}),
     )
 
 

@@ -17,8 +17,10 @@ from transformers.utils import logging as transformers_logging
 
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
+from core.spec.run import CACHE_BYTES
 from core.spec.tree import SpecError
 from core.streambp.errors import StoreError
+from core.train.cache import CachePlace
 from core.train.journal import Journal
 from core.train.run import run_job
 from core.train.stop import StopRequest, end_with_parent
@@ -34,7 +36,7 @@ def main(arguments: list[str] | None = None) -> ExitCode:
         end_with_parent(options.watch_fd)
     transformers_logging.disable_progress_bar()
     options.out.mkdir(parents=True, exist_ok=True)
-    journal = Journal(options.out)
+    journal = Journal(options.out, say=_say)
     try:
         spec = read_spec(options.spec)
         done = run_job(
@@ -43,6 +45,7 @@ def main(arguments: list[str] | None = None) -> ExitCode:
             directory=options.out,
             journal=journal,
             stop=stop,
+            cache=_cache_place(options),
         )
     except Exception as error:  # noqa: BLE001 - the edge: every failure becomes an event and a code
         failure = as_failure(error)
@@ -123,7 +126,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("spec", type=Path, help="a JobSpec as JSON")
     parser.add_argument("--out", type=Path, required=True, help="the run directory")
     parser.add_argument("--watch-fd", type=int, help="end when this pipe's writer dies")
+    parser.add_argument("--cache", type=Path, help="keep encoded rows here for other runs")
+    parser.add_argument("--cache-bytes", type=int, default=CACHE_BYTES, help="0: keep none")
     return parser
+
+
+def _cache_place(options: argparse.Namespace) -> CachePlace | None:
+    if options.cache is None or options.cache_bytes <= 0:
+        return None
+    return CachePlace(options.cache, options.cache_bytes)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _line(error: JobError) -> str:

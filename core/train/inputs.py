@@ -1,14 +1,16 @@
 """From the names in a spec to a model's folder and encoded rows."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from transformers import PreTrainedTokenizerBase
 
 from core.data.conversation import ChatTemplateError
-from core.data.duplicates import SharedRows, duplicates_across
+from core.data.digests import RowDigests
+from core.data.fitness import UnfitRowError
 from core.data.overlength import NothingToTrainError, OverlengthError
 from core.data.parse import RowError, read_rows
 from core.models.catalog import facts_of
@@ -16,8 +18,12 @@ from core.spec.errors import data_failure
 from core.spec.job import JobSpec
 from core.spec.model import ModelFacts
 from core.spec.run import INPUTS_FOLDER
-from core.train.lessons import Rows, lesson_kind
-from core.train.lessons.lesson import KindError
+from core.train.cache import RowCache
+from core.train.cache.key import content_digest
+from core.train.lessons import FileRows, Reading, lesson_kind
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 READ_BYTES = 2**20
 
@@ -45,19 +51,26 @@ def model_facts(source: str, name: str) -> ModelFacts:
 
 
 def read_rows_of(
-    spec: JobSpec, param: str, beside: Path, tokenizer: PreTrainedTokenizerBase
-) -> Rows:
+    spec: JobSpec,
+    param: str,
+    beside: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    cache: RowCache | None = None,
+) -> FileRows:
     """The rows of the spec's ``param`` (training_file or validation_file), ready for its lesson.
 
-    Raises RunFailure that names the line and the remedy.
+    Of rows that ``cache`` holds no line is read; others are kept there. Raises RunFailure that names the line
+    and the remedy.
     """
     path = locate(getattr(spec, param), beside)
     try:
         with path.open("rb") as file:
-            return lesson_kind(spec).read(spec, read_rows(_chunks(file)), tokenizer)
+            if cache is None:
+                return _read(spec, _chunks(file), tokenizer)
+            return _cached(spec, file, tokenizer, cache)
     except FileNotFoundError:
         raise data_failure("file_not_found", f"there is no file '{path}'", param=param) from None
-    except (RowError, KindError) as error:
+    except (RowError, UnfitRowError) as error:
         raise data_failure(f"invalid_{param}", str(error), param=param) from error
     except ChatTemplateError as error:
         raise data_failure("chat_template_error", str(error), param=param) from error
@@ -67,13 +80,31 @@ def read_rows_of(
         raise data_failure("no_trainable_tokens", str(error), param=param) from error
 
 
-def rows_in_both_files(spec: JobSpec, beside: Path) -> SharedRows:
-    """Which rows of the training file stand in the validation file too, which then measures memory."""
-    assert spec.validation_file is not None
-    paths = (locate(name, beside) for name in (spec.training_file, spec.validation_file))
-    with ExitStack() as stack:
-        training, validation = (_chunks(stack.enter_context(path.open("rb"))) for path in paths)
-        return duplicates_across(training, validation)
+def _cached(
+    spec: JobSpec, file: BufferedReader, tokenizer: PreTrainedTokenizerBase, cache: RowCache
+) -> FileRows:
+    content = content_digest(file)
+    key = cache.key(content, Reading.of(spec))
+    if (found := cache.find(key)) is not None:
+        return found
+    file.seek(0)
+    seen = sha256()
+    found = _read(spec, _seen_by(seen, file), tokenizer)
+    if seen.hexdigest() == content:  # else the file was written to meanwhile
+        cache.keep(key, found)
+    return found
+
+
+def _read(spec: JobSpec, chunks: Iterable[bytes], tokenizer: PreTrainedTokenizerBase) -> FileRows:
+    digests = RowDigests()
+    parsed = read_rows(chunks, digests=digests)
+    return FileRows(lesson_kind(spec).read(Reading.of(spec), parsed, tokenizer), digests)
+
+
+def _seen_by(seen: "_Hash", file: BinaryIO) -> Iterator[bytes]:
+    for chunk in _chunks(file):
+        seen.update(chunk)
+        yield chunk
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -18,31 +18,53 @@ from core.spec.events import (
     StepDone,
     Stopped,
 )
+from core.spec.file_read import FileRead
 from core.spec.run import EVENTS_FILE
 
 
 class Journal:
     """Appends events to a run directory. ``clock`` gives unix seconds.
 
-    Half a line, left by a run that was killed or whose disk was full, is cut off.
+    ``say`` is told what people may want to know before the first step, a line a fact. Half a line, left by a
+    run that was killed or whose disk was full, is cut off.
     """
 
-    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        clock: Callable[[], float] = time.time,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         path = directory / EVENTS_FILE
         if path.exists():
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         self._file = path.open("a", encoding="utf-8")
         self._clock = clock
+        self._say = say
 
     def close(self) -> None:
         """No more events."""
         self._file.close()
 
-    def started(self, step: int, total_steps: int, rows: int, layers: dict[str, int]) -> None:
+    def started(
+        self,
+        step: int,
+        total_steps: int,
+        rows: int,
+        layers: dict[str, int],
+        files: Sequence[FileRead] = (),
+    ) -> None:
         """The first step is next."""
-        self._write(
-            Started(at=self._clock(), step=step, total_steps=total_steps, rows=rows, layers=layers)
+        event = Started(
+            at=self._clock(),
+            step=step,
+            total_steps=total_steps,
+            rows=rows,
+            layers=layers,
+            files=[*files],
         )
+        self._write(event)
+        self._say(f"info  {event.words}")
 
     def note(
         self,
@@ -54,6 +76,7 @@ class Journal:
     ) -> None:
         """Something was chosen, or (a warning) dropped, cut or done otherwise than one might think."""
         self._write(Noted(at=self._clock(), level=level, code=code, message=message, data=data))
+        self._say(f"{level:<5} {message}")
 
     def step_done(
         self,

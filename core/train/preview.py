@@ -12,9 +12,9 @@ from dataclasses import asdict
 from typing import Any, BinaryIO, Literal
 
 from core.data.conversation import ChatTemplateError
+from core.data.fitness import UnfitRowError
 from core.data.parse import RowError
 from core.data.preview import NoRowError, preview, row_at
-from core.data.sides import UnfitRowError
 from core.models.load import load_tokenizer
 from core.spec.errors import RunFailure
 from core.spec.tree import Spec

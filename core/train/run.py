@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
-from core.data.duplicates import SharedRows
 from core.data.order import steps as ordered_steps
 from core.models.catalog import ModelUnusable
 from core.models.load import load_tokenizer
@@ -18,8 +17,10 @@ from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
 from core.streambp import attachment_of
 from core.train.base import base_of
+from core.train.cache import CachePlace
 from core.train.checkpoint import latest_checkpoint
-from core.train.inputs import model_facts, model_source, read_rows_of, rows_in_both_files
+from core.train.inputs import model_facts, model_source
+from core.train.job_rows import rows_of_job
 from core.train.journal import Journal
 from core.train.learner import Learner
 from core.train.lessons import lesson_kind
@@ -31,11 +32,18 @@ from core.train.weights import trained_model
 
 
 def run_job(
-    spec: JobSpec, *, beside: Path, directory: Path, journal: Journal, stop: StopRequest
+    spec: JobSpec,
+    *,
+    beside: Path,
+    directory: Path,
+    journal: Journal,
+    stop: StopRequest,
+    cache: CachePlace | None = None,
 ) -> bool:
     """Train ``spec`` in ``directory``, going on from its newest whole checkpoint.
 
-    ``beside``: the folder in which the spec's names are looked for first. Returns whether all steps are
+    ``beside``: the folder in which the spec's names are looked for first. ``cache``: where encoded rows are
+    kept for other runs. Returns whether all steps are
     done; False if ``stop`` was asked for. Raises RunFailure.
     """
     source = model_source(spec.model, beside)
@@ -44,11 +52,7 @@ def run_job(
     if checkpoint is not None:
         spec = _as_begun(spec, checkpoint)
     tokenizer = load_tokenizer(source)
-    train = _read(spec, "training_file", beside, tokenizer, journal)
-    held_out: list[Any] = []
-    if spec.validation_file is not None:
-        held_out = _read(spec, "validation_file", beside, tokenizer, journal)
-        _tell_shared(rows_in_both_files(spec, beside), journal)
+    train, held_out, files = rows_of_job(spec, beside, tokenizer, journal, cache)
     spec = with_chunk_length(spec, source, [len(row) for row in train], device(), journal)
     model = trained_model(spec, source, checkpoint, device())
     numbers = spec.hyperparameters
@@ -77,7 +81,7 @@ def run_job(
             loop.resume(checkpoint)
         else:
             lesson.begin()
-        journal.started(loop.done, loop.total, len(train), layers)
+        journal.started(loop.done, loop.total, len(train), layers, files)
         _tell_step(spec, journal)
         with closing(lesson):
             return loop.run(stop)
@@ -125,48 +129,6 @@ def _tell_step(spec: JobSpec, journal: Journal) -> None:
             "weights are stepped inside the backward pass: one layer's gradients exist at once"
         )
     journal.note("step.chosen", message, level="info", step=spec.trainer.step)
-
-
-def _read(
-    spec: JobSpec, param: str, beside: Path, tokenizer: PreTrainedTokenizerBase, journal: Journal
-) -> list[Any]:
-    """A file's rows; tells what became of those that were too long."""
-    found = read_rows_of(spec, param, beside, tokenizer)
-    report = found.report
-    if report.dropped or report.truncated or report.split or report.without_target:
-        journal.note(
-            "rows.changed",
-            f"{param}: {report.kept} rows kept, {report.truncated} truncated, {report.split} split, "
-            f"{report.dropped} dropped, {report.without_target} without a trained token",
-            param=param,
-            kept=report.kept,
-            truncated=report.truncated,
-            split=report.split,
-            dropped=report.dropped,
-            without_target=report.without_target,
-        )
-    if len(found.rows) < report.kept:
-        journal.note(
-            "rows.packed",
-            f"{param}: {report.kept} rows stand in {len(found.rows)} of at most "
-            f"{spec.trainer.context_length} tokens",
-            level="info",
-            param=param,
-            rows=report.kept,
-            packed=len(found.rows),
-        )
-    return found.rows
-
-
-def _tell_shared(shared: SharedRows, journal: Journal) -> None:
-    if shared.count:
-        pairs = ", ".join(f"{line} = {other}" for line, other in shared.pairs)
-        journal.note(
-            "rows.in_both_files",
-            f"{shared.count} rows of the training file stand in the validation file too, which then "
-            f"measures what was memorised; lines {pairs}",
-            rows=shared.count,
-        )
 
 
 def _kept_apart(

@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[2]
 def test_it_is_made_with_its_rooms_for_the_owner_alone(tmp_path: Path) -> None:
     with open_data_folder(tmp_path / "new" / "data") as folder:
         made = [folder.root, *(getattr(folder, room) for room in ROOMS)]
-        assert [path.is_dir() for path in made] == [True] * 7
+        assert [path.is_dir() for path in made] == [True] * 8
         assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o700}
         assert folder.logs == tmp_path / "new" / "data" / "logs"
 

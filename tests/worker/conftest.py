@@ -32,6 +32,7 @@ def settings(database_url, toy_models_dir, tmp_path) -> WorkerSettings:
         broker_url="redis://127.0.0.1:1/0",
         models_dir=toy_models_dir,
         runs_dir=tmp_path / "runs",
+        cache_dir=tmp_path / "cache",
         lease_s=5,
         poll_s=0.05,
     )

@@ -73,6 +73,22 @@ def test_a_job_goes_from_queued_to_succeeded(context, settings, add_job, records
     assert (attempt.outcome, attempt.worker) == ("succeeded", context.name)
 
 
+def test_a_second_job_on_the_same_data_finds_its_rows_and_tells_their_lengths(
+    context, add_job, records, training_file, chat_lines
+):
+    told = []
+    for seed in (1, 2):
+        job_id = add_job(seed=seed, training_file=training_file(chat_lines(7)))
+        supervise_next(context)
+        (event,) = (e for e in records.events(job_id) if e.data["code"] == "training.started")
+        told.append(event)
+    (first,), (second,) = (event.data["files"] for event in told)
+    assert (first["cached"], second["cached"]) == (False, True)
+    assert first["lengths"] == second["lengths"]
+    assert sum(bucket["rows"] for bucket in first["lengths"]) == 7
+    assert "rows by tokens: " in told[0].message
+
+
 def test_a_doubled_ring_is_refused(context, add_job, claim, records):
     job_id = add_job()
     lease = claim(job_id)

@@ -1,18 +1,20 @@
 """Parquet: its rows as the same dictionaries that lines of JSON give.
 
-The one idea: a column must be of a type that JSON has, and an absent value is an absent key. The
-index of a Parquet file stands at its end, so the bytes are spooled to a temporary file; it is read a
-small batch of rows at a time.
+The one idea: a column must be of a type that JSON has, and an absent value is an absent key. A column
+that no shape reads may be of another; it is refused only where a row's own keys are all read. The index
+of a Parquet file stands at its end, so the bytes are spooled to a temporary file; it is read a small
+batch of rows at a time.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
-from core.data.fault import FileRefusal, Refusal
+from core.data.fault import Fault, FileRefusal, Refusal, Unread
 from core.data.report import pointer, shown
+from core.data.shapes.columns import OWN_KEYS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +32,7 @@ def parquet_rows(
     """Yield what gives each row, or raises Refusal if it cannot be had.
 
     Raises FileRefusal if the file is damaged, encrypted, larger than `max_total_bytes` (as it is, or
-    decompressed by its own account), or has columns that JSON could not hold.
+    decompressed by its own account), or has a column of a shape that JSON could not hold.
     """
     with TemporaryFile() as file:
         _spool(chunks, file, max_total_bytes)
@@ -38,11 +40,13 @@ def parquet_rows(
         size = sum(table.metadata.row_group(n).total_byte_size for n in range(table.num_row_groups))
         if size > max_total_bytes:
             raise _too_large(max_total_bytes)
-        _refuse_columns(table.schema_arrow)
+        unread = _unread_columns(table.schema_arrow)
+        names = [name for name in table.schema_arrow.names if name not in unread]
         row_bytes = max(size // max(table.metadata.num_rows, 1), 1)
-        for batch in _batches(table, min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS)):
+        rows = min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS)
+        for batch in _batches(table, rows, names if unread else None):
             for number in range(batch.num_rows):
-                yield partial(_row, batch, number, max_row_bytes)
+                yield partial(_row, batch, number, max_row_bytes, unread)
 
 
 def _spool(chunks: Iterable[bytes], file: IO[bytes], limit: int) -> None:
@@ -66,10 +70,12 @@ def _opened(file: IO[bytes]) -> "pq.ParquetFile":
         raise _damaged(error) from error
 
 
-def _batches(table: "pq.ParquetFile", rows: int) -> Iterator["pa.RecordBatch"]:
+def _batches(
+    table: "pq.ParquetFile", rows: int, names: list[str] | None
+) -> Iterator["pa.RecordBatch"]:
     import pyarrow as pa  # noqa: PLC0415 - as above
 
-    batches = table.iter_batches(batch_size=rows, use_threads=False)
+    batches = table.iter_batches(batch_size=rows, columns=names, use_threads=False)
     while True:
         try:
             batch = next(batches, None)
@@ -80,7 +86,9 @@ def _batches(table: "pq.ParquetFile", rows: int) -> Iterator["pa.RecordBatch"]:
         yield batch
 
 
-def _row(batch: "pa.RecordBatch", number: int, max_bytes: int) -> dict[str, Any]:
+def _row(
+    batch: "pa.RecordBatch", number: int, max_bytes: int, unread: Mapping[str, Unread]
+) -> dict[str, Any]:
     row = batch.slice(number, 1)
     if batch.nbytes > max_bytes and row.nbytes > max_bytes:
         message = f"row is longer than {max_bytes} bytes"
@@ -90,7 +98,17 @@ def _row(batch: "pa.RecordBatch", number: int, max_bytes: int) -> dict[str, Any]
     except UnicodeDecodeError as error:
         hint = "Write strings as UTF-8."
         raise Refusal.because("invalid_encoding", "a string is not UTF-8", hint) from error
-    return {key: _plain(value, [key]) for key, value in values.items() if value is not None}
+    read = {key: _column(key, value) for key, value in values.items() if value is not None}
+    return {**read, **unread}
+
+
+def _column(key: str, value: Any) -> Any:
+    try:
+        return _plain(value, [key])
+    except Refusal as refusal:
+        if key in OWN_KEYS:
+            raise
+        return Unread(refusal)
 
 
 def _plain(value: Any, path: list[str | int]) -> Any:
@@ -105,18 +123,24 @@ def _plain(value: Any, path: list[str | int]) -> Any:
     return value
 
 
-def _refuse_columns(schema: "pa.Schema") -> None:
+def _unread_columns(schema: "pa.Schema") -> dict[str, Unread]:
+    """Columns that JSON could not hold; raises FileRefusal where a shape reads one of that name."""
     doubled = next((name for n, name in enumerate(schema.names) if name in schema.names[:n]), None)
     if doubled is not None:
         message = f"the column '{shown(doubled)}' is there twice"
         raise FileRefusal.because(
             "duplicate_key", message, "Keep one of the two.", pointer([doubled])
         )
+    unread = {}
     for field in schema:
         if not _is_json(field.type, 0):
             message = f"the column is of type {shown(str(field.type))}"
             hint = "Use strings, numbers, booleans, lists and structs."
-            raise FileRefusal.because("invalid_file_format", message, hint, pointer([field.name]))
+            fault = Fault("invalid_file_format", message, hint, pointer([field.name]))
+            if field.name in OWN_KEYS:
+                raise FileRefusal(fault)
+            unread[field.name] = Unread(Refusal(fault))
+    return unread
 
 
 def _is_json(kind: "pa.DataType", depth: int) -> bool:

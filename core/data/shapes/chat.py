@@ -4,7 +4,7 @@ The one idea: all become one ChatRow, whose assistant messages are what is learn
 pointer of the form in which the row was written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
@@ -58,14 +58,18 @@ class ShareGptRow(Strict):
     system: str | None = None
 
 
-def messages_shape(row: Mapping[str, object], first: Shape | None) -> Shape:
+def messages_shape(
+    row: Mapping[str, object], first: Shape | None, ignored: Container[str] = ()
+) -> Shape:
     """Whether a row with `messages` is an example (chat) or waits for an answer (rft).
 
     Who speaks last tells. In a file that began with the other of the two, a row that may be meant
-    as one of those is read as one, so that its fault is named and not its shape.
+    as one of those is read as one, so that its fault is named and not its shape. `ignored` are columns
+    that rows of chat before it had too.
     """
     waits = _last_role(row.get("messages")) in PROMPT_ENDS
-    free_keys = bool(row.keys() - ChatRow.model_fields.keys())
+    own = ChatRow.model_fields
+    free_keys = any(key not in own and key not in ignored for key in row)
     if first == "chat":
         return "rft" if waits and free_keys else "chat"
     if first == "rft":

@@ -18,6 +18,15 @@ from core.data.kinds import Preference
 from core.data.rows import AssistantMessage, ChatRow, Message, Tool, UserMessage
 from core.data.shapes.chat import refuse_unanswered
 
+PREFERENCE_KEYS = frozenset(
+    {
+        "input",
+        "preferred_output",
+        "preferred_completion",
+        "non_preferred_output",
+        "non_preferred_completion",
+    }
+)
 _ANSWERERS = ("assistant", "tool", "function")
 _Messages = Annotated[list[Message], Field(min_length=1, fail_fast=True)]
 

@@ -8,25 +8,13 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from core.data.fitness import Objective, why_unfit
-from core.data.overlength import LengthReport, Policy
 from core.data.parse import ParsedRow
 from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
+from core.train.lessons.reading import RESOLVED, Reading, Rows
 
 Base = Callable[[], AbstractContextManager[PreTrainedModel]]
 """A context in which there is the model as it was before training, attached and frozen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A file's rows as a lesson wants them, and what became of those that were too long.
-
-    Each has a length in tokens, and `lines`: where in the file it came from.
-    """
-
-    rows: list[Any]
-    report: LengthReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +38,6 @@ class Remark:
 
     code: str
     message: str
-
-
-RESOLVED = "a resolved spec has one"
-
-
-def length_rule(spec: JobSpec) -> tuple[int, Policy]:
-    """The longest row in tokens, and what becomes of longer ones."""
-    context, policy = spec.trainer.context_length, spec.trainer.on_overlength
-    assert context is not None, RESOLVED
-    assert policy is not None, RESOLVED
-    return context, policy
 
 
 def unshared(mixing: Sequence[str]) -> list[Remark]:
@@ -105,12 +82,10 @@ class Lesson(ABC):
 
     @staticmethod
     @abstractmethod
-    def read(
-        spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
-    ) -> Rows:
-        """Encode a file's rows, none longer than the context.
+    def read(how: Reading, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase) -> Rows:
+        """Encode a file's rows, none longer than the context, by nothing but these three.
 
-        Raises KindError, ChatTemplateError, OverlengthError, NothingToTrainError.
+        Raises UnfitRowError, ChatTemplateError, OverlengthError, NothingToTrainError.
         """
 
     @staticmethod
@@ -142,15 +117,6 @@ class Lesson(ABC):
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 - nor here
         """Take what `state` gave."""
-
-
-class KindError(ValueError):
-    """A row of a shape that the objective cannot learn from; says what can."""
-
-    def __init__(self, row: ParsedRow, objective: Objective) -> None:
-        misfit = why_unfit(row.shape, objective)
-        assert misfit is not None, "it was just refused"
-        super().__init__(f"line {row.line}: {misfit.message}. {misfit.hint}")
 
 
 def _no_base() -> AbstractContextManager[PreTrainedModel]:

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from core.data.fitness import UnfitRowError
 from core.data.kinds import Preference
+from core.data.lengths import Lengths
 from core.data.pair import EncodedPair, encode_pair, fit_pairs
 from core.data.parse import ParsedRow
 from core.objectives import Loss, answer_sums, dpo
@@ -25,14 +27,12 @@ from core.streambp.ledger import Settle
 from core.train.lessons.branches import BranchPass, branch_passes
 from core.train.lessons.lesson import (
     Base,
-    KindError,
     Learnt,
     Lesson,
     Remark,
-    Rows,
-    length_rule,
     unshared,
 )
+from core.train.lessons.reading import Reading, Rows
 
 _NAMES = {"margin": "reward_margin", "accuracy": "reward_accuracy"}
 
@@ -56,13 +56,16 @@ class PreferenceLesson(Lesson):
         self._reference: dict[str, Tensor] = {}
 
     @staticmethod
-    def read(
-        spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
-    ) -> Rows:
-        """Encode preferences, whose branches fit the context."""
-        context, policy = length_rule(spec)
-        assert policy != "split", "no spec has it beside this objective"
-        return Rows(*fit_pairs([_encoded(row, tokenizer) for row in parsed], context, policy))
+    def read(how: Reading, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase) -> Rows:
+        """Encode preferences, whose branches fit the context. A pair is as long as its longer branch."""
+        assert how.on_overlength != "split", "no spec has it beside this objective"
+        lengths = Lengths()
+        whole = []
+        for row in parsed:
+            pair = _encoded(row, tokenizer)
+            whole.append(pair)
+            lengths.add(len(pair.prompt_ids) + max(map(len, pair.answers)))
+        return Rows(*fit_pairs(whole, how.context_length, how.on_overlength), lengths)
 
     def remarks(self) -> list[Remark]:
         """Tell where a prompt is not computed once for its answers."""
@@ -147,7 +150,7 @@ class PreferenceLesson(Lesson):
 def _encoded(row: ParsedRow, tokenizer: PreTrainedTokenizerBase) -> EncodedPair:
     if isinstance(row.value, Preference):
         return encode_pair(row.value, tokenizer, row.line)
-    raise KindError(row, "dpo")
+    raise UnfitRowError(row, "dpo")
 
 
 def _added(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:

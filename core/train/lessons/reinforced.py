@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from core.data.fitness import UnfitRowError
 from core.data.kinds import Prompt
+from core.data.lengths import Lengths
 from core.data.parse import ParsedRow
 from core.data.prompts import encode_item, fit_prompts
 from core.graders.check import refusals
@@ -23,21 +25,18 @@ from core.graders.grade import Grading
 from core.objectives import grpo, step_normaliser
 from core.rollout import PolicySampler, Sampling, Stream, stop_ids
 from core.spec.errors import spec_failure
-from core.spec.job import JobSpec
 from core.spec.objective import GrpoSpec
 from core.streambp import answer_logps, attachment_of
 from core.streambp.ledger import Settle
 from core.train.lessons.branches import BranchPass, branch_passes
 from core.train.lessons.graded import GradedAnswers, graded
 from core.train.lessons.lesson import (
-    KindError,
     Learnt,
     Lesson,
     Remark,
-    Rows,
-    length_rule,
     unshared,
 )
+from core.train.lessons.reading import Reading, Rows
 
 GRADERS = min(4, os.cpu_count() or 1)
 """Processes of a grader that needs some."""
@@ -60,20 +59,18 @@ class ReinforcedLesson(Lesson):
         self._grading = Grading(objective.grader, workers=GRADERS)
 
     @staticmethod
-    def read(
-        spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
-    ) -> Rows:
+    def read(how: Reading, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase) -> Rows:
         """Encode prompts that leave room for an answer of full length."""
-        objective = spec.trainer.objective
-        assert isinstance(objective, GrpoSpec)
-        context, policy = length_rule(spec)
-        most = objective.group_size * objective.max_completion_tokens
+        most = how.group_size * how.max_completion_tokens
+        lengths = Lengths()
         prompts = []
         for row in parsed:
             if not isinstance(row.value, Prompt):
-                raise KindError(row, "grpo")
+                raise UnfitRowError(row, "grpo")
             prompts.append(encode_item(row.value, tokenizer, answers_tokens=most, line=row.line))
-        return Rows(*fit_prompts(prompts, context - objective.max_completion_tokens, policy))
+            lengths.add(len(prompts[-1].input_ids))
+        room = how.context_length - how.max_completion_tokens
+        return Rows(*fit_prompts(prompts, room, how.on_overlength), lengths)
 
     def learn(self, rows: Sequence[int], step: int, settle: Settle | None) -> Learnt:  # noqa: ARG002 - never fused
         """Sample if the batch is new, then add the gradients of all its answers."""

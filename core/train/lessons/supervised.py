@@ -8,20 +8,20 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from core.data.encoded import Encoded
-from core.data.fitness import KINDS_OF_OBJECTIVE
+from core.data.fitness import KINDS_OF_OBJECTIVE, UnfitRowError
 from core.data.kinds import Document, Tokens
 from core.data.learnable import encode_learnable
+from core.data.lengths import Lengths
 from core.data.overlength import fit
 from core.data.pack import Packed, pack, unpacked
 from core.data.parse import ParsedRow
 from core.data.rows import ChatRow
 from core.objectives import Loss, linear_weight, sft
-from core.spec.job import JobSpec
-from core.spec.objective import SftSpec
 from core.streambp import backward_linear, token_logps
 from core.streambp.ledger import Settle
 from core.train.lessons.buckets import PositionBuckets
-from core.train.lessons.lesson import KindError, Learnt, Lesson, Rows, length_rule
+from core.train.lessons.lesson import Learnt, Lesson
+from core.train.lessons.reading import Reading, Rows
 from core.train.passes import Pass, passes, target_count
 
 
@@ -29,13 +29,15 @@ class SupervisedLesson(Lesson):
     """Rows are `Encoded`, or `Packed` where the spec asks for packing."""
 
     @staticmethod
-    def read(
-        spec: JobSpec, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase
-    ) -> Rows:
+    def read(how: Reading, parsed: Iterable[ParsedRow], tokenizer: PreTrainedTokenizerBase) -> Rows:
         """Encode chat rows (sft), documents (pretrain) and ready tokens (both)."""
-        context, policy = length_rule(spec)
-        rows, report = fit([_encoded(row, spec, tokenizer) for row in parsed], context, policy)
-        return Rows(pack(rows, context) if spec.trainer.packing else rows, report)
+        lengths = Lengths()
+        whole = []
+        for row in parsed:
+            whole.append(_encoded(row, how, tokenizer))
+            lengths.add(len(whole[-1]))
+        rows, report = fit(whole, how.context_length, how.on_overlength)
+        return Rows(pack(rows, how.context_length) if how.packing else rows, report, lengths)
 
     @staticmethod
     def apart(rows: list[Any]) -> list[Any]:
@@ -75,11 +77,9 @@ class SupervisedLesson(Lesson):
         )
 
 
-def _encoded(row: ParsedRow, spec: JobSpec, tokenizer: PreTrainedTokenizerBase) -> Encoded:
-    objective = spec.trainer.objective
+def _encoded(row: ParsedRow, how: Reading, tokenizer: PreTrainedTokenizerBase) -> Encoded:
     value = row.value
-    if not isinstance(value, KINDS_OF_OBJECTIVE[objective.kind]):
-        raise KindError(row, objective.kind)
+    if not isinstance(value, KINDS_OF_OBJECTIVE[how.objective]):
+        raise UnfitRowError(row, how.objective)
     assert isinstance(value, ChatRow | Document | Tokens), "these kinds alone are left"
-    train_on = objective.train_on if isinstance(objective, SftSpec) else "all"
-    return encode_learnable(value, tokenizer, train_on=train_on, line=row.line)
+    return encode_learnable(value, tokenizer, train_on=how.train_on, line=row.line)

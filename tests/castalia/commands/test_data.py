@@ -80,7 +80,7 @@ def test_what_could_steer_a_terminal_is_escaped_and_markup_is_text(castalia, row
     ("words", "reason"),
     [
         (("--line", 9), "no row at line 9"),
-        (("--objective", "dpo"), "cannot learn"),
+        (("--objective", "dpo"), "learns from preferences"),
     ],
 )
 def test_what_cannot_be_shown_is_one_line(castalia, rows, toy_model, words, reason):

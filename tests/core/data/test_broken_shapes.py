@@ -58,7 +58,6 @@ BROKEN = [
     # text
     ({"text": ""}, "/text", NOTHING),
     ({"text": ["a"]}, "/text", FORMAT),
-    ({"text": "a", "url": "b"}, "/url", FORMAT),
     # preferences
     (
         {"input": {"messages": [USER]}, "preferred_output": [ANSWER]},

@@ -4,8 +4,9 @@ import json
 from random import Random
 
 from core.data.check import check_rows
-from core.data.digests import Digests, digest_of
-from core.data.duplicates import Repeats, duplicates_across
+from core.data.digests import Digests, RowDigests, digest_of
+from core.data.duplicates import Repeats, shared_rows
+from core.data.parse import read_rows
 from core.data.report import Place
 
 
@@ -51,10 +52,21 @@ def test_a_long_file_is_told_where_repeats_are_no_longer_looked_for():
     ]
 
 
+def digests(chunks):
+    found = RowDigests()
+    assert len(list(read_rows(chunks, digests=found))) == len(found)
+    return found
+
+
 def test_rows_of_the_validation_file_are_found_in_the_training_file():
-    shared = duplicates_across(lines(1, 2, 3, 2), [*lines(9, 2), b"{broken\n", *lines(3)])
+    shared = shared_rows(digests(lines(1, 2, 3, 2)), digests([*lines(9, 2), b"\n", *lines(3)]))
     assert (shared.pairs, shared.count, shared.complete) == ([(2, 2), (3, 4), (4, 2)], 3, True)
-    assert duplicates_across(lines(1, 2), lines(3)).count == 0
+    assert shared_rows(digests(lines(1, 2)), digests(lines(3))).count == 0
+
+
+def test_more_validation_rows_than_are_remembered_are_told():
+    shared = shared_rows(digests(lines(1, 2)), digests(lines(1, 2)), max_rows=1)
+    assert (shared.count, shared.complete) == (1, False)
 
 
 def test_digests_answer_as_a_dictionary_does():

@@ -3,7 +3,8 @@
 import pytest
 
 from core.data.encoded import Encoded
-from core.data.histogram import FIRST_LINES, Bucket, Histogram
+from core.data.histogram import FIRST_LINES, Histogram
+from core.data.lengths import Bucket
 from core.data.sides import Side
 
 
@@ -23,7 +24,7 @@ def count():
 
 
 def test_buckets_double_and_leave_none_out(count):
-    assert count(2, 3, 4, 8, 15, 64).buckets() == [
+    assert count(2, 3, 4, 8, 15, 64).lengths.buckets() == [
         Bucket(2, 3, 2),
         Bucket(4, 7, 1),
         Bucket(8, 15, 2),
@@ -34,7 +35,7 @@ def test_buckets_double_and_leave_none_out(count):
 
 
 def test_no_rows_make_no_buckets(count):
-    assert count().buckets() == []
+    assert count().lengths.buckets() == []
 
 
 def test_sums_and_the_longest_are_told(count):

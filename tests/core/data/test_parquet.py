@@ -79,9 +79,12 @@ def test_two_shapes_are_told_by_their_rows():
         (parquet([{"text": 3}]), 1, "/text", "invalid_file_format"),
         (parquet([{"text": b"x"}]), 0, "/text", "invalid_file_format"),
         (
-            parquet([{"text": "x", "at": 1}], pa.schema([("text", "string"), ("at", "date32")])),
+            parquet(
+                [{"messages": 1, "at": 1}],
+                pa.schema([("messages", "date32"), ("at", "date32")]),
+            ),
             0,
-            "/at",
+            "/messages",
             "invalid_file_format",
         ),
         (
@@ -99,6 +102,26 @@ def test_a_broken_file_ends_in_a_report(data, line, pointer, code):
     if code != "empty_file":
         with pytest.raises(RowError):
             list(read_rows(cut(data)))
+
+
+TIMED = pa.schema([("text", pa.string()), ("at", pa.timestamp("us")), ("score", pa.float64())])
+
+
+def test_columns_that_no_shape_reads_may_hold_what_json_cannot():
+    rows = [{"text": "a", "at": 1, "score": float("nan")}, {"text": "b", "at": None, "score": 1.0}]
+    report = check_rows(cut(parquet(rows, TIMED)))
+    assert (report.ok, report.ignored) == (True, {"score": 2, "at": 2})
+    assert [row.value.text for row in read_rows([parquet(rows, TIMED)])] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("key", "kind"), [("at", pa.timestamp("us")), ("blob", pa.binary())])
+def test_a_prompt_reads_all_its_columns_and_names_the_one_that_json_cannot_hold(key, kind):
+    table = pa.Table.from_pylist([{"messages": [USER], "answer": 4}] * 2)
+    file = BytesIO()
+    pq.write_table(table.append_column(key, pa.array([None, None], kind)), file)
+    report = check_rows([file.getvalue()])
+    assert [(p.line, p.pointer) for p in report.problems] == [(1, f"/{key}"), (2, f"/{key}")]
+    assert "is of type" in report.problems[0].message
 
 
 def test_bytes_that_are_no_text_are_refused_at_their_row():

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from core.data.chat import encode_chat
+from core.data.fitness import UnfitRowError
 from core.data.parse import RowError
 from core.data.preview import EDGE_SEGMENTS, EDGE_TOKENS, NoRowError, preview, row_at
-from core.data.sides import UnfitRowError
 
 ASK = {"role": "user", "content": "why?"}
 YES, NO = ({"role": "assistant", "content": said} for said in ("because.", "no."))
@@ -70,7 +70,8 @@ def test_text_and_ready_tokens_are_shown(show, row, ids):
 
 
 def test_an_objective_that_cannot_learn_from_the_row_is_refused(show):
-    with pytest.raises(UnfitRowError, match=r"line 1 is a chat row.*'dpo' cannot.*'sft' can"):
+    words = r"line 1 holds conversations.*'chat'.*'dpo'\) learns from preferences.*'supervised'"
+    with pytest.raises(UnfitRowError, match=words):
         show(CHAT, objective="dpo")
 
 

@@ -73,7 +73,7 @@ def test_every_form_of_the_public_format_is_accepted(row):
         ({"messages": [{**USER, "weight": 1}, ANSWER]}, "/messages/0/weight"),
         ({"messages": [USER, {"role": "assistant", "content": None}]}, "/messages/1"),
         ({"messages": [USER, ANSWER], "tool": []}, "/tool"),
-        ({"messages": [USER, ANSWER], "a/b~c": 1}, "/a~1b~0c"),
+        ({"messages": [USER, {**ANSWER, "a/b~c": 1}]}, "/messages/1/a~1b~0c"),
         ({"messages": [USER, ANSWER], "tools": [{"type": "function"}]}, "/tools/0/function"),
         ({"prompt": "a", "completion": None}, "/completion"),
     ],

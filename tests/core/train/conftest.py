@@ -16,6 +16,7 @@ from torch import Tensor
 from core.spec.events import RunEvent, run_event
 from core.spec.job import JobSpec
 from core.spec.run import EVENTS_FILE
+from core.train.cache import CachePlace
 from core.train.checkpoint import latest_checkpoint, load_state
 from core.train.journal import Journal
 from core.train.run import run_job
@@ -103,7 +104,12 @@ def make_spec(toy_model, training_path) -> Callable[..., JobSpec]:
 def train(tmp_path) -> Callable[..., Run]:
     """Runs a spec to its end, or to a SIGTERM that comes while the event number ``stop_at`` is written."""
 
-    def run(spec: JobSpec, name: str = "run", stop_at: int | None = None) -> Run:
+    def run(
+        spec: JobSpec,
+        name: str = "run",
+        stop_at: int | None = None,
+        cache: CachePlace | None = None,
+    ) -> Run:
         directory = tmp_path / name
         directory.mkdir(exist_ok=True)
         written = 0
@@ -118,7 +124,14 @@ def train(tmp_path) -> Callable[..., Run]:
         journal = Journal(directory, clock)
         try:
             stop = StopRequest()
-            done = run_job(spec, beside=tmp_path, directory=directory, journal=journal, stop=stop)
+            done = run_job(
+                spec,
+                beside=tmp_path,
+                directory=directory,
+                journal=journal,
+                stop=stop,
+                cache=cache,
+            )
         finally:
             journal.close()
         assert done == (stop_at is None)

@@ -78,11 +78,36 @@ def test_rows_that_stand_in_both_files_are_told_by_line(make_spec, train, tmp_pa
     assert "lines 2 = 2, 5 = 1" in note.message
 
 
+def test_a_run_tells_how_long_the_rows_of_its_files_are(make_spec, train, tmp_path, training_path):
+    held_out = tmp_path / "held_out.jsonl"
+    held_out.write_bytes(training_path.read_bytes().splitlines(keepends=True)[2])
+    (started,) = train(make_spec(validation_file=str(held_out))).of("started")
+    training, validation = started.files
+    assert (training.param, training.rows, training.cached) == ("training_file", 7, False)
+    assert (validation.param, validation.rows) == ("validation_file", 1)
+    assert sum(bucket.rows for bucket in training.lengths) == 7
+    (bucket,) = validation.lengths
+    assert bucket.shortest <= validation.tokens == validation.longest <= bucket.longest
+    assert 0 < validation.trained_tokens < validation.tokens
+    assert f"rows by tokens: {bucket.shortest}-{bucket.longest}: 1" in started.words
+
+
+def test_lengths_are_those_of_rows_before_they_are_cut(make_spec, train):
+    (whole, cut) = (
+        train(make_spec(trainer={"context_length": context, "on_overlength": policy}), policy)
+        .of("started")[0]
+        .files[0]
+        for context, policy in ((64, "error"), (36, "truncate_right"))
+    )
+    assert whole.lengths == cut.lengths
+    assert cut.longest == 36 < whole.longest
+
+
 @torch.no_grad()
 def _stock_loss(spec, folder, beside):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     spec = spec.resolved(model_facts(spec.model, "toy"))
-    rows = read_rows_of(spec, "validation_file", beside, tokenizer).rows
+    rows = read_rows_of(spec, "validation_file", beside, tokenizer).read.rows
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     total = 0.0
     for row in rows:

@@ -12,6 +12,7 @@ from core.spec.errors import ExitCode, RunFailure
 from core.streambp import attach
 from core.train.inputs import model_facts
 from core.train.lessons.buckets import PositionBuckets
+from core.train.lessons.reading import Reading
 from core.train.lessons.supervised import SupervisedLesson
 
 TEXTS = [
@@ -38,7 +39,7 @@ def read(spec, toy_model):
     def rows(texts, **trainer):
         tokenizer = AutoTokenizer.from_pretrained(toy_model)
         parsed = [ParsedRow(line, "text", Document(text)) for line, text in enumerate(texts, 1)]
-        return SupervisedLesson.read(spec(**trainer), parsed, tokenizer).rows
+        return SupervisedLesson.read(Reading.of(spec(**trainer)), parsed, tokenizer).rows
 
     return rows
 

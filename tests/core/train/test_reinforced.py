@@ -13,6 +13,7 @@ from core.streambp import Layout, attach, token_logps
 from core.train.base import BaseModel, base_of
 from core.train.inputs import model_facts
 from core.train.learner import Learner
+from core.train.lessons.reading import Reading
 from core.train.lessons.reinforced import ReinforcedLesson
 
 HAS_E = {
@@ -52,7 +53,7 @@ def lesson(stock, toy_model, make_spec):
         ]
         model = stock()
         attach(model, chunk_tokens=8)
-        rows = ReinforcedLesson.read(spec, parsed, tokenizer).rows
+        rows = ReinforcedLesson.read(Reading.of(spec), parsed, tokenizer).rows
         return ReinforcedLesson(spec, model, tokenizer, rows, rows, BaseModel(stock, 8))
 
     return make
