@@ -90,7 +90,7 @@ def _play_all(stage: Stage, options: argparse.Namespace, *, pausing: bool) -> No
         try:
             play(stage, number, options.seed, options.jobs, pausing=pausing)
         except KeyboardInterrupt:
-            return
+            break
         except Exception as error:  # noqa: BLE001 - a bug of this benchmark's own must not hide the other rounds
             traceback.print_exc()
             stage.tally.found.append(("broken_rounds", f"round {number}: {error!r}"))
