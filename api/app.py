@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from api.errors import install_error_handlers
 from api.middleware import BodyLimit, Stamp
-from api.routes import events, files, graders, health, jobs, models, trainer
+from api.routes import events, files, graders, health, jobs, models, trainer, uploads
 from api.service import Service
 from api.settings import ApiSettings
 from api.views.error import ErrorView
@@ -42,14 +42,14 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
     )
     app.state.service = service
     install_error_handlers(app)
-    for room in (events, files, graders, jobs, models, trainer):
+    for room in (events, files, graders, jobs, models, trainer, uploads):
         app.include_router(room.router, prefix=PREFIX, responses=ERRORS)
     app.include_router(health.router)
     app.add_middleware(
         BodyLimit,
         json_bytes=settings.max_body_bytes,
         upload_bytes=settings.max_upload_bytes,
-        upload_path=f"{PREFIX}/files",
+        upload_paths=(f"{PREFIX}/files", f"{PREFIX}/uploads/"),
     )
     app.add_middleware(Stamp)
     return app

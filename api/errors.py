@@ -92,7 +92,7 @@ def _install_store_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Conflict)
     def _(request: Request, error: Conflict) -> Response:
-        return envelope(ApiError(400, str(error), code="invalid_job_state"))
+        return envelope(ApiError(400, str(error), code=error.code))
 
     @app.exception_handler(KeyReused)
     def _(request: Request, error: KeyReused) -> Response:

@@ -62,10 +62,10 @@ class BodyLimit:
     """Bodies beyond the limit are refused, whether they say their length or not."""
 
     def __init__(
-        self, app: ASGIApp, *, json_bytes: int, upload_bytes: int, upload_path: str
+        self, app: ASGIApp, *, json_bytes: int, upload_bytes: int, upload_paths: tuple[str, ...]
     ) -> None:
         self._app = app
-        self._upload_path = upload_path
+        self._upload_paths = upload_paths
         self._json_bytes = json_bytes
         self._upload_bytes = upload_bytes + MULTIPART_OVERHEAD_BYTES
 
@@ -75,7 +75,7 @@ class BodyLimit:
         headers = Headers(scope=scope)
         # Only an upload is spooled; any other body is held in memory, whatever it says it is.
         spooled = headers.get("content-type", "").startswith("multipart/form-data")
-        upload = spooled and scope["path"] == self._upload_path
+        upload = spooled and scope["path"].startswith(self._upload_paths)
         limit = self._upload_bytes if upload else self._json_bytes
         declared = headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:

@@ -61,6 +61,22 @@ class PreviewRow(Training):
         return words
 
 
+class CreateUpload(Spec):
+    """Body of POST /v1/uploads."""
+
+    filename: str = Field(min_length=1, max_length=1024)
+    purpose: str = Field(max_length=64)
+    bytes: int = Field(ge=1)
+    mime_type: str = Field(max_length=255, description="Not used: rows are known by their content.")
+
+
+class CompleteUpload(Spec):
+    """Body of POST /v1/uploads/{id}/complete."""
+
+    part_ids: list[str] = Field(min_length=1, max_length=100_000)
+    md5: str | None = Field(None, pattern=r"^[0-9a-fA-F]{32}$", description="Of the whole, in hex.")
+
+
 class ValidateGrader(Spec):
     """Body of POST /v1/fine_tuning/alpha/graders/validate."""
 

@@ -10,8 +10,9 @@ GIB = 2**30
 class ApiSettings(ServiceSettings):
     """Read from ``CASTALIA_*``."""
 
-    max_upload_bytes: int = Field(
-        8 * GIB, ge=1, description="Largest file that POST /v1/files takes."
+    max_upload_bytes: int = Field(8 * GIB, ge=1, description="Largest file, whole or in parts.")
+    upload_lifetime_s: float = Field(
+        3600.0 * 24, gt=0.0, description="Time in which an upload in parts must be completed."
     )
     max_body_bytes: int = Field(2**20, ge=1024, description="Largest JSON body.")
     preview_limit_s: float = Field(

@@ -87,9 +87,8 @@ class _Teller:
             data = event["data"] or {}
             is_step = data.get("code") == "step.completed"
             if is_step:
-                self._figures = (
-                    f"loss {data['train_loss']:.3f}  {data['tokens_per_second']:.0f} tokens/s"
-                )
+                loss = f"loss {data['train_loss']:.3f}" if "train_loss" in data else "step skipped"
+                self._figures = f"{loss}  {data['tokens_per_second']:.0f} tokens/s"
             if not (is_step and self._console.is_terminal):  # where the bar cannot be seen
                 self._console.print(f"{event['level']:<5} {event['message']}", highlight=False)
         return self._figures

@@ -20,6 +20,7 @@ from core.store.files import orphaned_blobs, unprepared_files
 from core.store.jobs import jobs_waiting_for_files, settle_files
 from core.store.queue import queued_jobs
 from core.store.replays import forget_old_requests
+from core.store.uploads import expire_uploads
 from worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,8 @@ class Janitor:
 
     def _delete_orphans(self) -> None:
         with self._context.database.begin() as session:
-            orphans = orphaned_blobs(session, self._settings.orphan_blob_s)
+            late = expire_uploads(session)
+            orphans = late + orphaned_blobs(session, self._settings.orphan_blob_s)
         for blob_id in orphans:
             log.warning("blob %s belongs to no file; deleted", blob_id)
             self._context.blobs.delete(blob_id)

@@ -1,7 +1,6 @@
 """/v1/files: upload, list, read, download, delete."""
 
-from collections.abc import Iterator
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Header, Query, Request, UploadFile
@@ -9,6 +8,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from api.auth import PrincipalDep
 from api.errors import ApiError
+from api.incoming import checked_name, checked_purpose, chunks_of
 from api.ranges import asked_span
 from api.service import ServiceDep
 from api.views.file import FileView
@@ -19,10 +19,6 @@ from core.store.files import TRAINING_PURPOSE, add_file, get_file, list_files, r
 from core.store.jobs import jobs_waiting_for_files, settle_files
 
 router = APIRouter(prefix="/files", tags=["Files"])
-
-READ_BYTES = 2**20
-UPLOAD_PURPOSES = (TRAINING_PURPOSE, "evals", "user_data")
-LONGEST_FILENAME = 255
 
 
 @router.post("")
@@ -36,13 +32,10 @@ def create(
     """Keep a file. A training file is then checked line by line; poll its status."""
     if expires_after is not None:
         raise _invalid("expires_after", "is not supported; delete the file when it is not needed")
-    if purpose not in UPLOAD_PURPOSES:
-        known = ", ".join(UPLOAD_PURPOSES)
-        raise _invalid("purpose", f"'{purpose}' is not one of: {known}")
-    filename = (file.filename or "upload").replace("\x00", "")[-LONGEST_FILENAME:]
+    purpose, filename = checked_purpose(purpose), checked_name(file.filename)
     if purpose == TRAINING_PURPOSE and file.size == 0:
         raise _invalid("file", f"'{filename}' is empty; send one JSON object a line", "empty_file")
-    blob = service.blobs.write(_chunks(file.file))
+    blob = service.blobs.write(chunks_of(file.file))
     try:
         with service.database.begin() as session:
             row = add_file(
@@ -125,11 +118,6 @@ def content(
         return Response(None, status, headers, media_type="application/octet-stream")
     body = service.blobs.read(row.blob_id, span.start, span.stop)
     return StreamingResponse(body, status, headers, media_type="application/octet-stream")
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    while chunk := file.read(READ_BYTES):
-        yield chunk
 
 
 def _invalid(param: str, message: str, code: str = "invalid_value") -> ApiError:

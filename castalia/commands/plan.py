@@ -1,193 +1,145 @@
-"""`castalia plan`: what a training step needs in memory, and the longest context that fits.
+"""`castalia plan`: what a job needs in memory and on disk, and the longest context that fits.
 
-Only the configuration is read; no weights are loaded and no GPU is needed.
+Of a model only the configuration is read; no weights are loaded and no GPU is needed. Options are words of
+the job: without a JOB they make one, beside one they are said in place of its own.
 """
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from castalia.commands.train import TorchMissingError
 from castalia.errors import CastaliaError
 
-if TYPE_CHECKING:
-    from core.streambp.plan import Footprint, MemoryPlan
-
 GIB = 2**30
 WIDTH = 100
-ROWS = (
-    "weights",
-    "gradients",
-    "optimizer",
-    "kept_states",
-    "hidden",
-    "keys_values",
-    "chunk",
-    "head",
-)
+ALONE: dict[str, Any] = {
+    "hyperparameters": {"batch_size": 1},
+    "trainer": {"precision": "bfloat16", "step": "two_phase"},
+}
+"""What a job is taken to be where there is none: one row a step."""
 
 
 class NoPlanError(CastaliaError):
-    """A model or a budget of which no plan can be made."""
+    """A job, a model or a budget of which no plan can be made."""
 
 
-def _number_or_auto(value: str) -> str:
-    if value != "auto" and not (value.isdecimal() and int(value)):
+def _number_or_auto(value: str | None) -> str | None:
+    if value is not None and value != "auto" and not (value.isdecimal() and int(value)):
         raise typer.BadParameter("give a whole number of tokens, at least 1, or auto")
     return value
 
 
+def _number(value: str) -> str | int:
+    return int(value) if value.isdecimal() else value
+
+
 def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
-    model: Annotated[Path, typer.Option(help="A folder with config.json, or that file.")],
-    device_gib: Annotated[float, typer.Option(min=0.0, help="Memory of the device, in GiB.")],
+    job: Annotated[
+        Path | None, typer.Argument(help="A JobSpec as JSON, as `castalia train` takes it.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A folder with config.json, or that file.")
+    ] = None,
+    device_gib: Annotated[
+        float | None, typer.Option(min=0.0, help="Memory of the device, in GiB, to fit into.")
+    ] = None,
     context: Annotated[
-        int | None, typer.Option(min=1, help="Tokens a row; default: the longest that fits.")
+        int | None,
+        typer.Option(min=1, help="Tokens a row; default: the job's, else the longest that fits."),
     ] = None,
     optimizer: Annotated[
-        Literal["apollo_mini", "apollo", "scale", "adamw", "sgd"],
+        Literal["apollo_mini", "apollo", "scale", "adamw", "sgd"] | None,
         typer.Option(help="As in a spec."),
-    ] = "apollo_mini",
+    ] = None,
     precision: Annotated[
-        Literal["bfloat16", "float32", "int8"],
+        Literal["bfloat16", "float32", "int8"] | None,
         typer.Option(help="In which weights are held; int8 ones compute in bfloat16."),
-    ] = "bfloat16",
+    ] = None,
     embeddings: Annotated[
-        Literal["adamw", "apollo"], typer.Option(help="As in a spec: of embeddings and head.")
-    ] = "adamw",
+        Literal["adamw", "apollo"] | None,
+        typer.Option(help="As in a spec: of embeddings and head."),
+    ] = None,
     keep: Annotated[
-        Literal["hidden", "hidden+attention", "hidden+kv"], typer.Option(help="What a layer keeps.")
-    ] = "hidden",
+        Literal["hidden", "hidden+attention", "hidden+kv"] | None,
+        typer.Option(help="What a layer keeps."),
+    ] = None,
     store: Annotated[
-        Literal["device", "cpu", "disk"], typer.Option(help="Where it keeps it.")
-    ] = "device",
+        Literal["device", "cpu", "disk"] | None, typer.Option(help="Where it keeps it.")
+    ] = None,
     fused: Annotated[
         bool, typer.Option("--fused", help="Step each layer inside the backward pass.")
     ] = False,
     chunk_tokens: Annotated[
-        str, typer.Option(callback=_number_or_auto, help="Tokens a layer sees at once, or auto.")
-    ] = "auto",
+        str | None,
+        typer.Option(callback=_number_or_auto, help="Tokens a layer sees at once, or auto."),
+    ] = None,
     head_chunk_tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens with logits at once.")
-    ] = 256,
+        int | None, typer.Option(min=1, help="Tokens with logits at once.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JobPlan as JSON, in bytes.")] = False,
 ) -> None:
-    """Show what training MODEL needs in memory, by component, and the longest context that fits."""
+    """Show what JOB, or training MODEL, needs, by component, and the longest context that fits."""
     import importlib.util
 
     if importlib.util.find_spec("torch") is None:
         raise TorchMissingError("torch is not installed here", "pip install 'castalia[train]'")
-    from transformers.utils import logging
+    from castalia.plan_tables import plan_tables
+    from castalia.planned import Asked, planned
 
-    from core.streambp.errors import StreamError
-    from core.streambp.plan import Wish, best_of, longest_context, memory_plan, meta_model
-    from core.train.cost import weighed
-    from core.train.weights import computing_dtype
-
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    dtype, budget = computing_dtype(precision, "cuda"), int(device_gib * GIB)
-    config = _config(model)
-    try:
-        empty = meta_model(config, dtype)
-        stepped = _optimizer(optimizer, embeddings, precision, fused=fused)
-        wish = Wish(head_chunk_tokens, 1, keep, store, fused=fused)
-        wish = weighed(wish, empty, stepped, precision, "cuda")
-        ladder = _ladder(config, dtype, chunk_tokens)
-        longest = longest_context(ladder[-1], wish, budget)
-        tokens = context or longest
-        fits = tokens <= longest
-        chosen = best_of(ladder, [(1, tokens)], wish, budget) if fits else ladder[-1]
-        shown = memory_plan(chosen, tokens, wish)
-    except StreamError as error:
-        raise NoPlanError(_budget(error, device_gib), _remedy(error)) from error
-    except (ValueError, TypeError, RuntimeError) as error:  # of a foreign model's constructor
-        raise NoPlanError(f"{model} cannot be planned for", str(error)) from error
+    if job is None and (model is None or device_gib is None):
+        raise typer.BadParameter("give a JOB, or --model and --device-gib")
+    trainer = {
+        "context_length": context,
+        "precision": precision,
+        "step": "fused" if fused else None,
+    }
+    stream = {
+        "keep": keep,
+        "store": store,
+        "chunk_tokens": None if chunk_tokens is None else _number(chunk_tokens),
+        "head_chunk_tokens": head_chunk_tokens,
+    }
+    stepped = {"kind": optimizer, "embeddings": embeddings}
+    asked = Asked(_document(job, trainer, stream, stepped), job, model, device_gib)
+    shown = planned(asked)
+    if as_json:
+        typer.echo(shown.model_dump_json(indent=2))
+        return
     console = Console(width=WIDTH)
-    console.print(_heading(shown))
-    console.print(table(shown))
-    if shown.checkpointed_layers:
-        console.print(f"{shown.checkpointed_layers} layers are checkpointed whole: no chunks there")
-    console.print(_verdict(shown, longest, device_gib))
+    for part in plan_tables(shown):
+        console.print(part)
 
 
-def table(shown: "MemoryPlan") -> Table:
-    """GiB by component and phase; the peak is the largest total."""
-    drawn = Table("GiB on the device", *(phase.name for phase in shown.phases))
-    for column in drawn.columns[1:]:
-        column.justify = "right"
-    for name in (*ROWS, "margin"):
-        values = [getattr(phase, name) for phase in shown.phases]
-        drawn.add_row(name.replace("_", " "), *(f"{value / GIB:.2f}" for value in values))
-    drawn.add_section()
-    drawn.add_row("total", *(f"{phase.total / GIB:.2f}" for phase in shown.phases))
-    return drawn
+def _document(
+    job: Path | None, trainer: dict[str, Any], stream: dict[str, Any], stepped: dict[str, Any]
+) -> dict[str, Any]:
+    """The job's words, with those that were given in place of its own."""
+    document: dict[str, Any] = ALONE if job is None else _read(job)
+    words = dict(document.get("trainer", {}))
+    words |= _given(trainer)
+    for name, given in (("stream", _given(stream)), ("optimizer", _given(stepped))):
+        if given:
+            old = words.get(name, {})
+            # Another kind of optimizer has other words.
+            words[name] = given if given.keys() >= {"kind"} else old | given
+    if "optimizer" in words:
+        words["optimizer"].setdefault("kind", "apollo_mini")
+    return document | {"trainer": words}
 
 
-def _heading(shown: "MemoryPlan") -> str:
-    return (
-        f"{shown.model_type}, {shown.tokens:,} tokens in chunks of {shown.chunk_tokens:,}, "
-        f"keep {shown.keep}, store {shown.store}"
-    )
+def _given(words: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in words.items() if value is not None}
 
 
-def _verdict(shown: "MemoryPlan", longest: int, device_gib: float) -> str:
-    need = f"peak {shown.total / GIB:.2f} GiB in phase '{shown.peak.name}'"
-    fits = "fits" if shown.total <= device_gib * GIB else "does not fit"
-    return (
-        f"{shown.tokens:,} tokens: {need}: {fits} into {device_gib:g} GiB\n"
-        f"longest context: {longest:,} tokens"
-    )
-
-
-def _config(model: Path) -> Any:
-    from transformers import AutoConfig
-
-    path = model / "config.json" if model.is_dir() else model
-    if not path.is_file():
-        raise NoPlanError(f"there is no file {path}", "give a model's folder or its config.json")
+def _read(job: Path) -> dict[str, Any]:
     try:
-        return AutoConfig.from_pretrained(path, trust_remote_code=False)
+        document = json.loads(job.read_bytes())
     except (OSError, ValueError) as error:
-        raise NoPlanError(f"{path} cannot be read", str(error)) from error
-
-
-def _ladder(config: Any, dtype: Any, chunk_tokens: str) -> "list[Footprint]":
-    """The chunk lengths to choose from, longest first."""
-    from core.streambp.plan import chunk_ladder, footprints
-
-    if chunk_tokens == "auto":
-        return chunk_ladder(config, dtype=dtype)
-    return footprints(config, dtype=dtype, chunk_lengths=[int(chunk_tokens)])
-
-
-def _optimizer(kind: str, embeddings: str, precision: str, *, fused: bool) -> Any:
-    """The optimizer's spec, from words of a job's; NoPlanError where no job could have them."""
-    from core.spec.stepping import check_precision, chosen_step
-    from core.spec.trainer import TrainerSpec
-    from core.spec.tree import SpecError
-
-    words = {"kind": kind, "embeddings": embeddings}
-    if kind not in {"apollo", "apollo_mini"}:
-        del words["embeddings"]
-    step = "fused" if fused else "two_phase"
-    trainer = TrainerSpec.parse({"optimizer": words, "precision": precision, "step": step})
-    try:
-        check_precision(trainer)
-        chosen_step(trainer, tokens_per_step=1, tokens_per_pass=1)
-    except SpecError as error:
-        problem = error.problems[0]
-        raise NoPlanError(f"{problem.path} is refused", problem.message) from error
-    return trainer.optimizer
-
-
-def _budget(error: Any, device_gib: float) -> str:
-    if error.field == "budget_bytes":
-        return f"{device_gib:g} GiB are too few"
-    return f"{error.field} = {error.value!r}"
-
-
-def _remedy(error: Any) -> str:
-    if error.field == "budget_bytes":
-        return f"{error.remedy}; try --fused, --embeddings apollo or smaller chunks"
-    return str(error.remedy)
+        raise NoPlanError(f"{job} cannot be read", str(error)) from error
+    if not isinstance(document, dict):
+        raise NoPlanError(f"{job} is no job", "give an object as `castalia train` takes it")
+    return document

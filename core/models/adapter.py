@@ -2,8 +2,8 @@
 
     y = W x + (alpha / rank) B A dropout(x)        Hu et al., LoRA, arXiv 2106.09685, section 4.1
 
-The model stays the class it was; only its targeted linear layers become peft's. So whatever streams,
-measures or samples from a stock model does so from this one, and what is saved is what peft saves:
+The model stays the class it was; only its targeted linear layers and experts become peft's. So whatever
+streams, measures or samples from a stock model does so from this one, and what is saved is what peft saves:
 ``PeftModel.from_pretrained(base, folder)`` loads it. A and B are held in float32 where the weights beside
 them are narrower: a small step would vanish in bfloat16, and they are small.
 
@@ -23,15 +23,16 @@ from peft import (
     set_peft_model_state_dict,
 )
 from peft.functional import cast_adapter_dtype
-from peft.tuners.lora import Linear as LoraLinear
+from peft.tuners.lora.layer import Linear as LoraLinear
+from peft.tuners.lora.layer import ParamWrapper
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from core.models.catalog import ADAPTER_CONFIG_FILE
+from core.models.targets import Targets, targets_of
 from core.spec.adapter import LoraSpec
-from core.spec.errors import spec_failure
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 FILES = (WEIGHTS_FILE, ADAPTER_CONFIG_FILE)
@@ -45,15 +46,16 @@ def with_adapter(model: PreTrainedModel, spec: LoraSpec, *, seed: int, base: str
     """Put an adapter into ``model``, whose weights may be int8, and freeze all else.
 
     ``base``: the name under which the adapter's configuration remembers the model. On the meta device
-    the matrices have no bytes either. Raises RunFailure for a target that names no linear layer.
+    the matrices have no bytes either. Raises RunFailure as `targets_of`.
     """
-    targets = _targeted(model, spec)
+    targets = targets_of(model, spec)
     config = LoraConfig(
         r=spec.rank,
         lora_alpha=spec.alpha,  # type: ignore[arg-type]  # a number that is divided by rank
         lora_dropout=spec.dropout,
-        target_modules=spec.targets if spec.targets == "all-linear" else list(spec.targets),
-        fan_in_fan_out=any(isinstance(module, Conv1D) for module in targets.values()),
+        target_modules=_words(spec, targets),
+        target_parameters=sorted(targets.experts) or None,
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in targets.linear.values()),
         task_type=TaskType.CAUSAL_LM,
         base_model_name_or_path=base,
     )
@@ -92,7 +94,7 @@ def load_adapter(model: PreTrainedModel, folder: Path) -> None:
 @contextmanager
 def without_adapter(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     """The model as it is without its adapter, inside the block; it is not to be trained there."""
-    layers = [module for module in model.modules() if isinstance(module, LoraLinear)]
+    layers = [module for module in model.modules() if isinstance(module, LoraLinear | ParamWrapper)]
     for layer in layers:
         layer._disable_adapters = True  # noqa: SLF001  enable_adapters would touch what requires gradient
     try:
@@ -112,16 +114,30 @@ def merged_tensors(
     passed on, the others are new and keep their dtype; ``model`` does not change.
     """
     adapted = {
-        f"{name}{_BASE}.weight": module
+        _weight_of(name, module): module
         for name, module in model.named_modules()
-        if isinstance(module, LoraLinear)
+        if isinstance(module, LoraLinear | ParamWrapper)
     }
     for name, value in tensors:
         if ".lora_" in name:
             continue
+        name = name.replace(_BASE, "")  # noqa: PLW2901
         if name in adapted:
             value = (value + adapted[name].get_delta_weight(_NAME)).to(value.dtype)  # noqa: PLW2901
-        yield name.replace(_BASE, ""), value
+        yield name, value
+
+
+def _words(spec: LoraSpec, targets: Targets) -> str | list[str]:
+    """The linear layers as peft is told them: in full beside experts, for which it takes some short names."""
+    if targets.experts:
+        return sorted(targets.linear)
+    return spec.targets if spec.targets == "all-linear" else list(spec.targets)
+
+
+def _weight_of(name: str, layer: LoraLinear | ParamWrapper) -> str:
+    """Name what ``layer`` adapts as the stock model does; one parameter's is nested in another's."""
+    parameter = layer.parameter_name if isinstance(layer, ParamWrapper) else "weight"
+    return f"{name.replace(_BASE, '')}.{parameter}"
 
 
 def _config(model: PreTrainedModel) -> LoraConfig:
@@ -129,31 +145,3 @@ def _config(model: PreTrainedModel) -> LoraConfig:
     assert isinstance(config, LoraConfig), "with_adapter put it there"
     config.target_modules = sorted(config.target_modules or ())
     return config
-
-
-def _targeted(model: PreTrainedModel, spec: LoraSpec) -> dict[str, nn.Module]:
-    """The layers that get matrices, by name; a target is a module's name or the end of one."""
-    linear: dict[str, nn.Module] = {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear | Conv1D) and module is not model.get_output_embeddings()
-    }
-    if spec.targets == "all-linear":
-        return linear
-    found: dict[str, nn.Module] = {}
-    for target in spec.targets:
-        hit = {n: m for n, m in linear.items() if n == target or n.endswith("." + target)}
-        if not hit:
-            raise _no_such_target(target, linear)
-        found |= hit
-    return found
-
-
-def _no_such_target(target: str, linear: Iterable[str]) -> Exception:
-    names = sorted({name.rpartition(".")[2] for name in linear})
-    return spec_failure(
-        "no_such_target",
-        f"'{target}' is no linear layer of this model that can have an adapter",
-        param="trainer.adapter.targets",
-        hint=f"choose from {', '.join(names)}; or all-linear for all of them",
-    )

@@ -12,7 +12,7 @@ from core.spec.file_read import FileRead
 from core.spec.tree import Spec
 
 CANARY_CODE: Final = "canary.passed"
-"""Of a note with ``predicted_bytes`` and ``measured_bytes``: the peak of a step on the longest row."""
+"""Of a note with ``measured_bytes`` and, where there is a plan, ``predicted_bytes``: a step's peak."""
 
 
 class Started(Spec):

@@ -4,6 +4,7 @@ spec.json                        the JobSpec
 inputs/NAME                      files and the base model, under the names that the spec uses (optional)
 events.jsonl                     what the run says, a line a fact (core.spec.events)
 kept/                            what layers keep for the backward pass, while a run stores it on disk
+canary/                          a step on the longest rows, before the first; gone afterwards
 trainer.log                      what the process printed, if a worker started it
 checkpoints/step-00000010/       a whole checkpoint; it appears by a rename
     manifest.json                written last: every other file with its hash
@@ -18,11 +19,15 @@ SPEC_FILE: Final = "spec.json"
 INPUTS_FOLDER: Final = "inputs"
 EVENTS_FILE: Final = "events.jsonl"
 KEPT_FOLDER: Final = "kept"
+CANARY_FOLDER: Final = "canary"
 LOG_FILE: Final = "trainer.log"
 CHECKPOINTS_FOLDER: Final = "checkpoints"
 MANIFEST_FILE: Final = "manifest.json"
 CACHE_BYTES: Final = 8 * 2**30
 """Encoded rows that are kept beside run directories, unless a setting says otherwise."""
+
+CHECKPOINT_FORMAT: Final = 2
+"""The newest that this version writes and reads; older ones are read too."""
 
 
 def checkpoint_name(step: int) -> str:
@@ -40,7 +45,13 @@ class ManifestFile(Spec):
 
 
 class Manifest(Spec):
-    """What a whole checkpoint holds."""
+    """What a whole checkpoint holds.
+
+    ``format``: the version of its shape, 1 where it is not said. ``digest``: of the state that it was saved
+    from (core.train.digest); None in format 1.
+    """
 
     step: int
+    format: int = 1
+    digest: str | None = None
     files: list[ManifestFile]

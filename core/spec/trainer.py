@@ -163,6 +163,18 @@ class TrainerSpec(Spec):
     early_stopping: EarlyStoppingSpec | None = Field(
         None, description="null: all steps are made, whatever the validation file says."
     )
+    canary: bool = Field(
+        True,
+        description="Make one step on the longest rows, with evaluation and checkpoint, before the first and "
+        "drop it: what does not fit is known at once.",
+    )
+    max_skipped_steps: int = Field(
+        5,
+        ge=0,
+        le=10_000,
+        description="Steps in a row that may be skipped because their loss or gradient is not finite; "
+        "one more fails the job. 0: the first does.",
+    )
     priority: Priority = Field(
         "normal",
         description="Of your waiting jobs the more urgent goes first; projects take turns all the same.",

@@ -21,7 +21,11 @@ class NotFound(StoreError):
 
 
 class Conflict(StoreError):
-    """The state of the row does not allow the change."""
+    """The state of the row does not allow the change; ``code`` is what a client is told."""
+
+    def __init__(self, message: str, code: str = "invalid_job_state") -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class LeaseLost(StoreError):

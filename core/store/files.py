@@ -9,7 +9,7 @@ from core.store.blobs import Blob
 from core.store.errors import NotFound
 from core.store.ids import new_id
 from core.store.paging import Order, Page, page_of
-from core.store.tables import BlobRow, FileRow
+from core.store.tables import BlobRow, FileRow, PartRow
 
 TRAINING_PURPOSE = "fine-tune"
 CHECKPOINT_PURPOSE = "checkpoint"
@@ -95,7 +95,8 @@ def set_prepared(
 
 
 def orphaned_blobs(session: Session, older_than_s: float) -> list[str]:
-    """Blobs that no file names: left behind by a process that died between blob and file."""
+    """Blobs that no file and no part names: left behind by a process that died between blob and file."""
     age = func.now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s)
     named = exists().where(FileRow.blob_id == BlobRow.id)
-    return list(session.scalars(select(BlobRow.id).where(BlobRow.created_at < age, ~named)))
+    part = exists().where(PartRow.blob_id == BlobRow.id)
+    return list(session.scalars(select(BlobRow.id).where(BlobRow.created_at < age, ~named, ~part)))

@@ -74,8 +74,9 @@ def _record(session: Session, job: JobRow, event: RunEvent) -> None:
 def _measured(job: JobRow, event: Noted) -> None:
     """Keep what the canary found, for whoever asks why a job fits or does not."""
     if event.code == CANARY_CODE:
-        job.predicted_bytes = int(event.data["predicted_bytes"])
         job.measured_bytes = int(event.data["measured_bytes"])
+        if "predicted_bytes" in event.data:
+            job.predicted_bytes = int(event.data["predicted_bytes"])
 
 
 def _started(session: Session, job: JobRow, event: Started) -> None:
@@ -100,9 +101,9 @@ def _step(session: Session, job: JobRow, event: StepDone) -> None:
         return
     job.step = event.step
     job.trained_tokens = event.trained_tokens
-    message = (
-        f"Step {event.step}/{event.total_steps}: training loss={event.metrics['train_loss']:.4f}"
-    )
+    loss = event.metrics.get("train_loss")  # a step whose loss is not finite is skipped
+    told = "skipped" if loss is None else f"training loss={loss:.4f}"
+    message = f"Step {event.step}/{event.total_steps}: {told}"
     _tell(session, job, event, message, "step.completed")
 
 

@@ -5,14 +5,11 @@ written; the same command goes on from it), 15 the parent died, 16 disk, 1 anyth
 """
 
 import argparse
-import errno
 import json
-import os
 import sys
 import traceback
 from pathlib import Path
 
-import torch
 from transformers.utils import logging as transformers_logging
 
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
@@ -21,11 +18,11 @@ from core.spec.run import CACHE_BYTES
 from core.spec.tree import SpecError
 from core.streambp.errors import StoreError
 from core.train.cache import CachePlace
+from core.train.disk import disk_is_full
 from core.train.journal import Journal
+from core.train.memory import is_out_of_memory, out_of_memory
 from core.train.run import run_job
 from core.train.stop import StopRequest, end_with_parent
-
-CPU_ALLOCATOR = "DefaultCPUAllocator"
 
 
 def main(arguments: list[str] | None = None) -> ExitCode:
@@ -76,21 +73,11 @@ def as_failure(error: Exception) -> RunFailure:
     """What kind of failure an exception is."""
     if isinstance(error, RunFailure):
         return error
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or CPU_ALLOCATOR in str(error):
-        return RunFailure(
-            JobError(
-                code="out_of_memory",
-                message=f"out of memory: {str(error).splitlines()[0] if str(error) else 'host'}",
-                param="trainer.context_length",
-                fault="capacity",
-                hint="lower trainer.stream.chunk_tokens, tokens_per_pass or context_length, or "
-                "store what layers keep on the host or on disk (trainer.stream.store)",
-            ),
-            ExitCode.out_of_memory,
-        )
+    if is_out_of_memory(error):
+        return out_of_memory(error)
     stored = "trainer.stream.store" if isinstance(error, StoreError) else None
-    if _disk_is_full(error) or stored:
-        full = _disk_is_full(error)
+    full = disk_is_full(error)
+    if full or stored:
         return RunFailure(
             JobError(
                 code="insufficient_disk" if full else "store_not_writable",
@@ -110,15 +97,6 @@ def as_failure(error: Exception) -> RunFailure:
         ),
         ExitCode.unexpected,
     )
-
-
-def _disk_is_full(error: BaseException | None) -> bool:
-    """Told by its words: safetensors and torch wrap the system's error in one of their own."""
-    while error is not None:
-        if os.strerror(errno.ENOSPC) in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _parser() -> argparse.ArgumentParser:

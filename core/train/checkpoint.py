@@ -3,10 +3,11 @@
 A checkpoint is a model's folder that transformers loads as it is (of a LoRA job, an adapter's, which peft
 loads), plus ``training_state.pt``: the optimizer's state and the number of steps done. The order of rows
 and all random numbers are functions of that number, so nothing else is needed to go on as if nothing had
-happened.
+happened. Its manifest holds the hashes of its files, and a digest of the state that they are to become again.
 """
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.models.adapter import FILES as ADAPTER_FILES
+from core.spec.errors import RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import (
+    CHECKPOINT_FORMAT,
     CHECKPOINTS_FOLDER,
     MANIFEST_FILE,
     SPEC_FILE,
@@ -27,7 +29,9 @@ from core.spec.run import (
     ManifestFile,
     checkpoint_name,
 )
-from core.train.weights import save_weights
+from core.train.digest import state_digest, tensor_bytes, trained_weights
+from core.train.disk import BESIDE_TENSORS, disk_is_full, no_room, refuse_without_room
+from core.train.weights import save_weights, saved_bytes
 
 STATE_FILE = "training_state.pt"
 PARTIAL = ".partial"
@@ -44,7 +48,13 @@ def save_checkpoint(
     tokenizer: PreTrainedTokenizerBase,
     state: Mapping[str, Any],
 ) -> Path:
-    """Write the checkpoint of ``step`` below the run ``directory``; returns its folder."""
+    """Write the checkpoint of ``step`` below the run ``directory``; returns its folder.
+
+    Raises RunFailure where there is no room for it; then nothing of it is left.
+    """
+    weights = trained_weights(model, spec.trainer)
+    needed = saved_bytes(model, spec.trainer) + tensor_bytes(state) + BESIDE_TENSORS
+    refuse_without_room(directory, needed)
     final = directory / CHECKPOINTS_FOLDER / checkpoint_name(step)
     partial = final.with_name(final.name + PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
@@ -56,12 +66,19 @@ def save_checkpoint(
         # Given a path, torch would hide why a write failed.
         with (partial / STATE_FILE).open("wb") as file:
             torch.save(dict(state), file)
-        manifest = Manifest(step=step, files=[_described(p, partial) for p in _files(partial)])
+        manifest = Manifest(
+            step=step,
+            files=[_described(p, partial) for p in _files(partial)],
+            format=CHECKPOINT_FORMAT,
+            digest=state_digest(weights, state),
+        )
         (partial / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n")
         for path in _files(partial):
             _sync(path)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
+        if disk_is_full(error):
+            raise no_room(directory, needed) from error
         raise
     shutil.rmtree(final, ignore_errors=True)
     partial.rename(final)
@@ -69,24 +86,44 @@ def save_checkpoint(
     return final
 
 
+def visible_checkpoints(directory: Path) -> list[Path]:
+    """The folders of a run's checkpoints, whole or not, newest first."""
+    folders = sorted((directory / CHECKPOINTS_FOLDER).glob("step-*"), reverse=True)
+    return [folder for folder in folders if not folder.name.endswith(PARTIAL)]
+
+
 def latest_checkpoint(directory: Path) -> Path | None:
     """The folder of the newest checkpoint of a run that is whole, hashes and all."""
-    folders = sorted((directory / CHECKPOINTS_FOLDER).glob("step-*"), reverse=True)
-    return next((folder for folder in folders if is_whole(folder)), None)
+    return next((folder for folder in visible_checkpoints(directory) if is_whole(folder)), None)
 
 
 def is_whole(folder: Path) -> bool:
     """Whether every file of the manifest is there with its size and hash."""
-    if folder.name.endswith(PARTIAL) or not (folder / MANIFEST_FILE).exists():
-        return False
+    return damaged_file(folder) is None
+
+
+def damaged_file(folder: Path) -> str | None:
+    """The first file that is not as the manifest says, or the manifest; None: the checkpoint is whole."""
+    manifest = manifest_of(folder)
+    if manifest is None:
+        return MANIFEST_FILE
+    for file in manifest.files:
+        path = folder / file.path
+        if not path.exists() or _described(path, folder) != file:
+            return file.path
+    return None
+
+
+def manifest_of(folder: Path) -> Manifest | None:
+    """A checkpoint's manifest, if there is one that can be read. Raises RunFailure for a newer format."""
     try:
-        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
-    except ValidationError:
-        return False
-    return all(
-        (folder / file.path).exists() and _described(folder / file.path, folder) == file
-        for file in manifest.files
-    )
+        content = json.loads((folder / MANIFEST_FILE).read_bytes())
+        found = content.get("format", 1) if isinstance(content, dict) else 1
+        if isinstance(found, int) and found > CHECKPOINT_FORMAT:
+            raise _too_new(folder, found)
+        return Manifest.model_validate(content)
+    except (OSError, ValueError):
+        return None
 
 
 def load_state(folder: Path) -> dict[str, Any]:
@@ -108,6 +145,16 @@ def drop_old(newest: Path, keep_last: int, best_step: int | None = None) -> None
     for folder in folders:
         if folder not in kept:
             _remove(folder)
+
+
+def _too_new(folder: Path, found: int) -> RunFailure:
+    return spec_failure(
+        "checkpoint_not_resumable",
+        f"{folder} has format {found}, and this version of Castalia reads formats up to "
+        f"{CHECKPOINT_FORMAT}",
+        param="out",
+        hint=f"go on with a version of Castalia that writes checkpoints of format {found}",
+    )
 
 
 def _remove(folder: Path) -> None:

@@ -31,19 +31,19 @@ class Learner:
     def step(self, rows: Sequence[int], number: int, learning_rate: float) -> Learnt:
         """Step ``number`` (from 1) on these of the lesson's rows.
 
-        Weights change only if loss and gradient norm are finite (in a fused step those whose own gradient
-        is), and if there was anything to learn.
+        Weights and the optimizer's state change only if loss and gradient norm are finite (in a fused step
+        those whose own gradient is), and if there was anything to learn. Without a finite loss there is
+        no gradient norm among the metrics.
         """
         torch.manual_seed(_step_seed(self.spec.seed, number))
         self.optimizer.zero_grad(set_to_none=True)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         learnt = self.lesson.learn(rows, number, self._fused)
-        norm = 0.0
-        if learnt.signal:
-            norm = self._stepped() if _finite(learnt.loss) else float("nan")
+        figures = {"train_loss": learnt.loss, "learning_rate": learning_rate}
+        if _finite(learnt.loss):
+            figures["grad_norm"] = self._stepped() if learnt.signal else 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        figures = {"train_loss": learnt.loss, "grad_norm": norm, "learning_rate": learning_rate}
         return replace(learnt, metrics=figures | learnt.metrics)
 
     def measure(self) -> dict[str, float]:

@@ -1,10 +1,10 @@
 """The loop: steps, and between them evaluation, checkpoints and the wish to stop."""
 
 from pathlib import Path
+from typing import Any
 
 from core.data.order import Steps
 from core.optim import load_exact_state
-from core.spec.errors import ExitCode, JobError, RunFailure
 from core.spec.job import JobSpec
 from core.train.best import Best, watched
 from core.train.checkpoint import drop_old, load_state, save_checkpoint
@@ -12,12 +12,15 @@ from core.train.journal import Journal
 from core.train.learner import Learner
 from core.train.meter import Meter
 from core.train.optimizer import learning_rate
+from core.train.pace import Pace, tokens_left
+from core.train.recovery import check_loaded
+from core.train.skips import Skips, finite_part, not_finite, tell_left_out, tell_skipped
 from core.train.stop import StopRequest
 from core.train.weights import state_of
 
 
 class Loop:
-    """One run over a lesson's rows in the order of ``steps``. ``done`` counts finished steps."""
+    """One run over a ``lesson``'s rows in the order of ``steps``. ``done`` counts finished steps."""
 
     def __init__(
         self, spec: JobSpec, *, directory: Path, learner: Learner, steps: Steps, journal: Journal
@@ -25,32 +28,39 @@ class Loop:
         self._spec = spec
         self._directory = directory
         self._learner = learner
-        self._lesson = learner.lesson
+        self.lesson = learner.lesson
         self._steps = steps
         self._journal = journal
         self._metrics: dict[str, float] = {}
         self._saved_at: int | None = None
         self._trained_tokens = 0
         self._best, self._stopping = watched(spec)
+        self._skips = Skips(spec.trainer.max_skipped_steps)
         self.done = 0
         self.total = len(steps)
 
     def resume(self, checkpoint: Path) -> None:
-        """Go on from a whole checkpoint, whose weights the model has already."""
+        """Go on from a whole checkpoint, whose weights the model has already.
+
+        Raises CheckpointDamaged where what was loaded is not what was saved.
+        """
         state = load_state(checkpoint)
         self._learner.optimizer.load_state_dict(state["optimizer"])
         if state["weights"]:
             load_exact_state(self._learner.model, state["weights"])
-        self._lesson.load_state(state["lesson"])
+        self.lesson.load_state(state["lesson"])
         for best in self._watched:
             best.load_state(state["best"][best.param])
+        if "skips" in state:  # not in those of format 1
+            self._skips.load_state(state["skips"])
         self._trained_tokens = state["trained_tokens"]
         self._metrics = state["metrics"]
         self.done = self._saved_at = state["step"]
+        check_loaded(checkpoint, self._learner.model, self._spec.trainer, self._state())
 
     def run(self, stop: StopRequest) -> bool:
         """Walk the remaining steps; returns whether all are done, False if asked to stop."""
-        meter = Meter(len(self._steps) - self.done)
+        meter = self._meter()
         if self.done == 0:
             self._evaluate()
         while self.done < len(self._steps) and not stop.asked and not self._patience_is_over:
@@ -71,15 +81,20 @@ class Loop:
     def _step(self, meter: Meter) -> None:
         rows = self._steps[self.done]
         rate = learning_rate(self._spec, self.done, len(self._steps))
+        meter.begin()
         self.done += 1
         learnt = self._learner.step(rows, self.done, rate)
-        metrics = dict(learnt.metrics)
-        lines = ", ".join(str(line) for row in rows for line in self._lesson.rows[row].lines)
-        _refuse_infinite(metrics, f"at step {self.done} (lines {lines})", self.done - 1)
-        self._trained_tokens += learnt.targets
+        metrics, broken = finite_part(learnt.metrics)
+        lines = [line for row in rows for line in self.lesson.rows[row].lines]
+        if self._skips.see(self.done, broken, lines):
+            tell_skipped(self._journal, self._spec.trainer.step, self.done, broken, lines)
+        else:
+            self._trained_tokens += learnt.targets
+            self._metrics["train_loss"] = learnt.loss
+            tell_left_out(self._journal, self.done, broken)
         metrics["epoch"] = self.done / self._steps.per_epoch
-        metrics.update(meter.step(learnt.tokens))
-        self._metrics["train_loss"] = learnt.loss
+        metrics["skipped_steps"] = self._skips.total
+        metrics.update(meter.step(learnt.tokens, [len(self.lesson.rows[row]) for row in rows]))
         self._journal.step_done(
             self.done,
             len(self._steps),
@@ -88,11 +103,18 @@ class Loop:
             seconds_left=meter.seconds_left,
         )
 
+    def _meter(self) -> Meter:
+        left = tokens_left([len(row) for row in self.lesson.rows], self._steps, self.done)
+        return Meter(Pace(left), len(self._steps) - self.done)
+
     def _evaluate(self) -> None:
-        if not self._lesson.held_out:
+        if not self.lesson.held_out:
             return
         metrics = self._learner.measure()
-        _refuse_infinite(metrics, f"on the validation file after step {self.done}", self.done)
+        _, broken = finite_part(metrics)
+        if broken:
+            where = f"on the validation file after step {self.done}"
+            raise not_finite(broken, where, last_step=self.done)
         self._metrics.update(metrics)
         self._journal.evaluated(self.done, metrics)
         for best in self._watched:
@@ -133,16 +155,8 @@ class Loop:
             step=self.done,
             spec=self._spec,
             model=self._learner.model,
-            tokenizer=self._lesson.tokenizer,
-            state={
-                "step": self.done,
-                "trained_tokens": self._trained_tokens,
-                "metrics": self._metrics,
-                "optimizer": self._learner.optimizer.state_dict(),
-                "weights": state_of(self._learner.model, self._spec.trainer),
-                "lesson": self._lesson.state(),
-                "best": {best.param: best.state() for best in self._watched},
-            },
+            tokenizer=self.lesson.tokenizer,
+            state=self._state(),
         )
         self._saved_at = self.done
         path = folder.relative_to(self._directory).as_posix()
@@ -150,22 +164,19 @@ class Loop:
         self._journal.saved(self.done, path, self._metrics, best_step)
         drop_old(folder, self._spec.trainer.checkpoint.keep_last, best_step)
 
+    def _state(self) -> dict[str, Any]:
+        """All that a run goes on from, beside its weights."""
+        return {
+            "step": self.done,
+            "trained_tokens": self._trained_tokens,
+            "metrics": self._metrics,
+            "optimizer": self._learner.optimizer.state_dict(),
+            "weights": state_of(self._learner.model, self._spec.trainer),
+            "lesson": self.lesson.state(),
+            "best": {best.param: best.state() for best in self._watched},
+            "skips": self._skips.state(),
+        }
+
     def _due(self, every: int | None) -> bool:
         last = self.done == len(self._steps)
         return last or self.done % (every or self._steps.per_epoch) == 0
-
-
-def _refuse_infinite(metrics: dict[str, float], where: str, last_step: int) -> None:
-    broken = [name for name, value in metrics.items() if value - value != 0.0]
-    if not broken:
-        return
-    raise RunFailure(
-        JobError(
-            code="loss_not_finite",
-            message=f"{' and '.join(broken)} not finite {where}",
-            param="trainer.learning_rate",
-            hint="lower the learning rate, or look at these rows; the last checkpoint is kept",
-            last_step=last_step,
-        ),
-        ExitCode.diverged,
-    )

@@ -2,28 +2,44 @@
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
+
+from core.train.pace import Pace
 
 KIB = 1024
 
 
 class Meter:
-    """Times steps. ``clock`` is monotonic seconds."""
+    """Times steps, and what lies between them. ``clock`` is monotonic seconds."""
 
-    def __init__(self, steps_left: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, pace: Pace, steps_left: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pace = pace
         self._clock = clock
-        self._began = self._last = clock()
+        self._last = clock()
+        self._between = 0.0
         self._done = 0
         self._left = steps_left
 
-    def step(self, tokens: int) -> dict[str, float]:
-        """A step over ``tokens`` tokens has ended: its speed and the most memory used so far."""
+    def begin(self) -> None:
+        """A step begins: what came since the last, as evaluation and checkpoints, was not part of one."""
+        now = self._clock()
+        self._between += now - self._last
+        self._last = now
+
+    def step(self, tokens: int, lengths: Sequence[int]) -> dict[str, float]:
+        """A step on rows of ``lengths`` has ended, with ``tokens`` tokens through the model.
+
+        Its speed and the most memory used so far.
+        """
         now = self._clock()
         seconds, self._last = now - self._last, now
         self._done += 1
         self._left -= 1
+        self._pace.see(lengths, seconds)
         return {
             "step_seconds": seconds,
             "tokens": tokens,
@@ -33,8 +49,8 @@ class Meter:
 
     @property
     def seconds_left(self) -> float:
-        """At the mean speed of the steps so far."""
-        return self._left * (self._last - self._began) / max(self._done, 1)
+        """At the pace of the rows so far, with as much between two steps as before."""
+        return self._pace.seconds_left + self._left * self._between / max(self._done, 1)
 
 
 def peak_memory_bytes() -> int:

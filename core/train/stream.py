@@ -9,35 +9,20 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
-from core.models.adapter import with_adapter
-from core.models.load import load_config
-from core.spec.adapter import LoraSpec
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import KEPT_FOLDER
 from core.spec.trainer import StreamSpec
 from core.streambp import Attachment, StreamError, attach
-from core.streambp.plan import (
-    GIB,
-    BudgetError,
-    Footprint,
-    Wish,
-    best_of,
-    busy_tokens,
-    chunk_ladder,
-    free_bytes,
-    meta_model,
-)
-from core.train.cost import weighed
+from core.streambp.plan import GIB, busy_tokens
 from core.train.journal import Journal
-from core.train.passes import largest_passes
-from core.train.weights import computing_dtype
+from core.train.memory import Planned, plan_run
 
 
 def as_begun(spec: JobSpec, begun: JobSpec) -> JobSpec:
@@ -47,36 +32,39 @@ def as_begun(spec: JobSpec, begun: JobSpec) -> JobSpec:
     return _with(spec, begun.trainer.stream.chunk_tokens)
 
 
-def with_chunk_length(
-    spec: JobSpec, source: str, lengths: Sequence[int], device: torch.device, journal: Journal
-) -> JobSpec:
-    """The resolved ``spec`` with a number for ``auto``: the best for rows of ``lengths`` on ``device`` now.
+def planned(
+    spec: JobSpec, source: str, rows: Sequence[Any], device: torch.device, journal: Journal
+) -> tuple[JobSpec, Planned | None]:
+    """The resolved ``spec`` with a number for ``auto``, the best for ``rows`` on ``device`` now.
 
-    Raises RunFailure, kind capacity, where the plan fits with no chunk length.
+    With it the plan, if one can be made. Raises RunFailure, kind capacity, where it does not fit.
     """
-    if spec.trainer.stream.chunk_tokens != "auto":
-        return spec
-    free = free_bytes(device)
-    config = load_config(source)
+    auto = spec.trainer.stream.chunk_tokens == "auto"
     try:
-        tokens = _best(spec, config, lengths, device, free).chunk_tokens
-    except BudgetError as error:
-        raise _too_much(error) from error
+        plan = plan_run(spec, source, rows, device)
     except StreamError as error:
-        tokens = busy_tokens(device.type)
-        journal.note(
-            "chunk_tokens.unplanned",
-            f"no memory plan can be made, so layers see {tokens} tokens at once: {error.remedy}",
-            chunk_tokens=tokens,
-        )
-    else:
+        return (_unplanned(spec, device, error, journal) if auto else spec), None
+    tokens = plan.model.chunk_tokens
+    if auto:
         journal.note(
             "chunk_tokens.chosen",
-            f"layers see {tokens} tokens at once; {free / GIB:.1f} GiB are free",
+            f"layers see {tokens} tokens at once; {plan.free / GIB:.1f} GiB are free",
             level="info",
             chunk_tokens=tokens,
-            free_bytes=free,
+            free_bytes=plan.free,
         )
+    return _with(spec, tokens), plan
+
+
+def _unplanned(
+    spec: JobSpec, device: torch.device, error: StreamError, journal: Journal
+) -> JobSpec:
+    tokens = busy_tokens(device.type)
+    journal.note(
+        "chunk_tokens.unplanned",
+        f"no memory plan can be made, so layers see {tokens} tokens at once: {error.remedy}",
+        chunk_tokens=tokens,
+    )
     return _with(spec, tokens)
 
 
@@ -100,49 +88,6 @@ def streamed(
 def _with(spec: JobSpec, tokens: int | str) -> JobSpec:
     stream = spec.trainer.stream.model_copy(update={"chunk_tokens": tokens})
     return spec.model_copy(update={"trainer": spec.trainer.model_copy(update={"stream": stream})})
-
-
-def _best(
-    spec: JobSpec,
-    config: PreTrainedConfig,
-    lengths: Sequence[int],
-    device: torch.device,
-    free: int,
-) -> Footprint:
-    trainer, on_gpu = spec.trainer, device.type != "cpu"
-    dtype = computing_dtype(trainer.precision, device.type)
-    empty = meta_model(config, dtype)
-    assert trainer.tokens_per_pass is not None
-    wish = Wish(
-        head_chunk_tokens=trainer.stream.head_chunk_tokens,
-        keep=trainer.stream.keep,
-        store=trainer.stream.store if on_gpu or trainer.stream.store == "disk" else "device",
-        fused=trainer.step == "fused",
-    )
-    adapter = trainer.adapter
-    wish = weighed(wish, empty, trainer.optimizer, trainer.precision, device.type, adapter)
-    shapes = largest_passes(lengths, spec.hyperparameters.batch_size, trainer.tokens_per_pass)
-    change = partial(_adapted, adapter) if isinstance(adapter, LoraSpec) else None
-    ladder = chunk_ladder(config, dtype=dtype, busy=busy_tokens(device.type), change=change)
-    return best_of(ladder, shapes, wish, free)
-
-
-def _adapted(adapter: LoraSpec, model: PreTrainedModel) -> None:
-    with_adapter(model, adapter, seed=0, base="")
-
-
-def _too_much(error: BudgetError) -> RunFailure:
-    return RunFailure(
-        JobError(
-            code="memory_plan_exceeded",
-            message=f"the memory that is free does not suffice: {error.remedy}",
-            param="trainer.context_length",
-            fault="capacity",
-            hint="lower trainer.context_length or tokens_per_pass, store what layers keep elsewhere, "
-            "or give a number as trainer.stream.chunk_tokens to try without a plan",
-        ),
-        ExitCode.out_of_memory,
-    )
 
 
 def _made(folder: Path) -> Path:

@@ -76,6 +76,16 @@ def save_weights(model: PreTrainedModel, trainer: TrainerSpec, folder: Path) -> 
     return [folder, merged]
 
 
+def saved_bytes(model: PreTrainedModel, trainer: TrainerSpec) -> int:
+    """What `save_weights` writes of tensors; int8 ones count as dequantised."""
+    adapter = trainer.adapter
+    sizes = [(p.requires_grad, p.numel() * p.element_size()) for p in model.parameters()]
+    if isinstance(adapter, FullSpec):
+        return sum(size for _, size in sizes)
+    trained = sum(size for is_trained, size in sizes if is_trained)
+    return trained + (sum(size for _, size in sizes) if adapter.merge else 0)
+
+
 def state_of(model: PreTrainedModel, trainer: TrainerSpec) -> dict[str, Tensor]:
     """What the training state holds of the weights: nothing where the other files say all."""
     trains_int8 = trainer.precision == "int8" and isinstance(trainer.adapter, FullSpec)

@@ -59,6 +59,7 @@ def test_a_job_goes_from_queued_to_succeeded(context, settings, add_job, records
         "job.queued",
         "job.started",
         "chunk_tokens.chosen",
+        "canary.passed",
         "training.started",
         "step.chosen",
         *["step.completed"] * 4,

@@ -5,6 +5,7 @@ from core.store.tables.artifacts import BlobPieceRow, BlobRow, FileRow
 from core.store.tables.jobs import AttemptRow, CheckpointRow, EventRow, JobRow, MetricRow
 from core.store.tables.metadata import Row
 from core.store.tables.replays import ReplayRow
+from core.store.tables.uploads import PartRow, UploadRow
 from core.store.tables.workers import WorkerRow
 
 __all__ = [
@@ -17,8 +18,10 @@ __all__ = [
     "JobRow",
     "KeyRow",
     "MetricRow",
+    "PartRow",
     "ProjectRow",
     "ReplayRow",
     "Row",
+    "UploadRow",
     "WorkerRow",
 ]

@@ -30,13 +30,14 @@ class LayerCost:
     """One decoder layer, in bytes; widths of keys and values in elements per token.
 
     `walk` is the most that one chunk needs, forward and backward, with the gradient of one parameter
-    at a time. `parameters` are all weights, `gradients` the long sums of the trained ones.
-    `score_heads` is 0 where a kernel attends, else how many heads' scores are spelled out. `window`
-    limits what a chunk sees. `whole` is True where the layer cannot be streamed, `looked_up` where its
-    input is made again from tokens.
+    at a time; `read` the most that it needs forward alone. `parameters` are all weights, `gradients`
+    the long sums of the trained ones. `score_heads` is 0 where a kernel attends, else how many heads'
+    scores are spelled out. `window` limits what a chunk sees. `whole` is True where the layer cannot
+    be streamed, `looked_up` where its input is made again from tokens.
     """
 
     walk: int
+    read: int
     parameters: int
     gradients: int
     key_width: int
@@ -47,6 +48,11 @@ class LayerCost:
     window: int | None
     whole: bool
     looked_up: bool = False
+
+    @property
+    def mixes(self) -> bool:
+        """Say whether it would mix documents that stand in one row: no attention tells them apart."""
+        return self.whole or not self.key_width
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,11 @@ class Footprint:
     narrow: bool
     head_trained: bool
     layers: tuple[LayerCost, ...]
+
+    @property
+    def mixing(self) -> bool:
+        """Say whether a layer mixes documents, so that rows are not packed and prompts not shared."""
+        return any(layer.mixes for layer in self.layers)
 
 
 def meta_model(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
@@ -225,8 +236,11 @@ class _Probe:
             torch.autograd.grad(
                 out, [hidden, *parameters], torch.empty_like(out), allow_unused=True
             )
+        with torch.no_grad(), watching(), LiveBytes() as reading:
+            self.forward(hidden, *args, **kwargs)
         return LayerCost(
             walk=live.peak,
+            read=reading.peak,
             parameters=sum(map(_bytes, self.layer.parameters())),
             gradients=sum(p.numel() * summing_dtype(p.dtype).itemsize for p in parameters),
             key_width=seen.key_width,

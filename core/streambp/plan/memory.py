@@ -1,10 +1,11 @@
 """A whole step's memory plan, and the longest context that fits into a budget."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from core.streambp.errors import BudgetError, at_least_one
 from core.streambp.plan.footprint import Footprint
+from core.streambp.plan.forward import sampling_phase, scoring_phase
 from core.streambp.plan.phases import head_phase, layers_phase, step_phase
 from core.streambp.plan.terms import Phase, Wish
 from core.streambp.policy import Keep, StoreName
@@ -15,7 +16,7 @@ _LONGEST = 2**32
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Memory of one training step over `rows` rows of `tokens` tokens."""
+    """Memory of one training step over `rows` rows of `tokens` tokens, and of what is done beside it."""
 
     model_type: str
     tokens: int
@@ -24,7 +25,7 @@ class MemoryPlan:
     head_chunk_tokens: int
     keep: Keep
     store: StoreName
-    phases: tuple[Phase, Phase, Phase]
+    phases: tuple[Phase, ...]
     checkpointed_layers: int
 
     @property
@@ -55,9 +56,16 @@ def memory_plan(model: Footprint, tokens: int, wish: Wish) -> MemoryPlan:
             head_phase(model, tokens, wish),
             layers_phase(model, tokens, wish),
             step_phase(model, wish),
+            *_worst(scoring_phase(model, shape, wish) for shape in wish.scored),
+            *_worst(sampling_phase(model, drawn, wish) for drawn in wish.drawn),
         ),
         checkpointed_layers=sum(layer.whole for layer in model.layers),
     )
+
+
+def _worst(phases: Iterable[Phase]) -> list[Phase]:
+    """The one that needs most, if there is any."""
+    return sorted(phases, key=lambda phase: phase.total)[-1:]
 
 
 def longest_context(model: Footprint, wish: Wish, budget_bytes: int) -> int:

@@ -28,9 +28,7 @@ def head_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
     """The head with the last norm, forward and backward, with every layer's states kept."""
     item, wide = _sizes(model)
     states = tokens * wish.rows * model.width
-    scored = min(wish.head_chunk_tokens, tokens * wish.rows)
-    # Of a tile: logits, in the weights' dtype too, and the norm with its graph.
-    tile = scored * (model.vocabulary * (wide + _narrow(model)) + _NORM * model.width * wide)
+    tile = tile_bytes(model, tokens * wish.rows, wish)
     weight = model.vocabulary * model.width
     if wish.fused and model.head_trained and not model.tied:
         # It is stepped after the last tile, when what came in is gone.
@@ -38,7 +36,7 @@ def head_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
     buffered = model.head_trained and (wish.fused or not _straight(model, wish))
     return Phase(
         "head",
-        *_standing(model, wish, live=0),
+        *standing(model, wish, live=0),
         kept_states=_kept(model, tokens, wish),
         hidden=2 * states * item,  # what comes in and what goes back
         head=tile + (weight * wide if buffered else 0) + _working(wish, weight * item),
@@ -60,7 +58,7 @@ def layers_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
     hidden = 2 * tokens * wish.rows * model.width * item  # what comes in and what goes out
     return Phase(
         "layers",
-        *_standing(model, wish, live=max(x.gradients for x in model.layers)),
+        *standing(model, wish, live=max(x.gradients for x in model.layers)),
         kept_states=_kept(model, tokens, wish),
         hidden=hidden,
         keys_values=keys,
@@ -72,15 +70,28 @@ def layers_phase(model: Footprint, tokens: int, wish: Wish) -> Phase:
 def step_phase(model: Footprint, wish: Wish) -> Phase:
     """The optimizer's step, after the sequence is gone."""
     _, wide = _sizes(model)
-    weights, gradients, optimizer = _standing(model, wish, live=model.largest_parameter * wide)
+    weights, gradients, optimizer = standing(model, wish, live=model.largest_parameter * wide)
     scratch = wish.step.outer if wish.fused else wish.step.scratch
     return Phase("step", weights, gradients, optimizer + scratch)
 
 
-def _standing(model: Footprint, wish: Wish, live: int) -> tuple[int, int, int]:
+def tile_bytes(model: Footprint, tokens: int, wish: Wish) -> int:
+    """One tile of logits, in the weights' dtype too, and the last norm with its graph."""
+    _, wide = _sizes(model)
+    scored = min(wish.head_chunk_tokens, tokens)
+    return scored * (model.vocabulary * (wide + _narrow(model)) + _NORM * model.width * wide)
+
+
+def stored_bytes(model: Footprint, tokens: int, wish: Wish) -> int:
+    """What streamed layers keep of a step's rows, wherever it is stored."""
+    return tokens * wish.rows * sum(_streamed(model, wish))
+
+
+def standing(model: Footprint, wish: Wish, live: int) -> tuple[int, int, int]:
     """Weights, gradients, optimizer; fused, only `live` bytes of streamed gradients exist at once."""
     whole = sum(layer.gradients for layer in model.layers if layer.whole)
     weights = model.weights if wish.held_weights is None else wish.held_weights
+    weights += wish.second_weights
     return weights, live + whole if wish.fused else model.gradients, wish.step.state
 
 
@@ -92,22 +103,27 @@ def _working(wish: Wish, computing: int) -> int:
 def _kept(model: Footprint, tokens: int, wish: Wish) -> int:
     """Kept states that are on the device."""
     item, _ = _sizes(model)
-    streamed, whole = [], 0
+    whole = sum(layer.whole for layer in model.layers) * model.width * item
+    streamed = _streamed(model, wish)
+    if wish.store != "device":
+        streamed = sorted(streamed)[-_FETCHED[wish.store] :]
+    return tokens * wish.rows * (sum(streamed) + whole)
+
+
+def _streamed(model: Footprint, wish: Wish) -> list[int]:
+    """What each streamed layer keeps of a token."""
+    item, _ = _sizes(model)
+    streamed = []
     for layer in model.layers:
-        each = model.width * item
         if layer.whole:
-            whole += each
             continue
-        if layer.looked_up:
-            each = 0
+        each = 0 if layer.looked_up else model.width * item
         if wish.keep == "hidden+attention" and not layer.score_heads:
             each += layer.attention_width * item + layer.query_heads * _SINGLE
         if wish.keep == "hidden+kv":
             each += (layer.key_width + layer.value_width) * item
         streamed.append(each)
-    if wish.store != "device":
-        streamed = sorted(streamed)[-_FETCHED[wish.store] :]
-    return tokens * wish.rows * (sum(streamed) + whole)
+    return streamed
 
 
 def _keys(model: Footprint, layer: LayerCost, tokens: int, wish: Wish) -> int:

@@ -26,6 +26,20 @@ class StepCost:
     inner: int = 0
 
 
+Shape = tuple[int, int]
+"""Rows that go through the model at once, and the tokens of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Answers that are sampled side by side: `rows` of them, to `prompts` that are read at once."""
+
+    rows: int
+    prompts: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """How the model shall be trained.
@@ -33,6 +47,8 @@ class Wish:
     `fused`: a weight steps as soon as its gradient is known, in `backward_linear`. `linear`: the
     objective is linear in the log-probabilities, and `backward_linear` is called. `held_weights`:
     bytes of weights that are held in another form than they compute in (see `atwork`).
+    `second_weights`: those of another, frozen model that is there too. `scored`: passes without
+    gradients, over held-out rows or for a reference; `drawn`: batches of answers.
     """
 
     head_chunk_tokens: int = 256
@@ -43,6 +59,9 @@ class Wish:
     linear: bool = True
     step: StepCost = StepCost()
     held_weights: int | None = None
+    second_weights: int = 0
+    scored: tuple[Shape, ...] = ()
+    drawn: tuple[Drawn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +72,7 @@ class Phase:
     `chunk` is one chunk's graph with the gradients of one layer's parameters.
     """
 
-    name: Literal["head", "layers", "step"]
+    name: Literal["head", "layers", "step", "scoring", "sampling"]
     weights: int
     gradients: int
     optimizer: int

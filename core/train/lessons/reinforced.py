@@ -23,7 +23,7 @@ from core.data.prompts import encode_item, fit_prompts
 from core.graders.check import refusals
 from core.graders.grade import Grading
 from core.objectives import grpo, step_normaliser
-from core.rollout import PolicySampler, Sampling, Stream, stop_ids
+from core.rollout import PolicySampler, Sampling, SamplingError, Stream, stop_ids
 from core.spec.errors import spec_failure
 from core.spec.objective import GrpoSpec
 from core.streambp import answer_logps, attachment_of
@@ -76,7 +76,10 @@ class ReinforcedLesson(Lesson):
         """Sample if the batch is new, then add the gradients of all its answers."""
         update = (step - 1) % self._objective.updates_per_batch
         if update == 0 or self._batch is None:
-            self._batch = self._sampled(rows, step)
+            try:
+                self._batch = self._sampled(rows, step)
+            except SamplingError as error:
+                return Learnt(_no_number(error), tokens=0, targets=0)
         batch = self._batch
         self.model.eval()  # what is scored is what was sampled: without dropout
         normaliser = self._normaliser(batch)
@@ -100,12 +103,15 @@ class ReinforcedLesson(Lesson):
 
     def measure(self) -> dict[str, float]:
         """The mean reward of answers to held-out prompts, drawn with the same random numbers each time."""
-        found = self._answers(
-            self.held_out,
-            range(len(self.held_out)),
-            Stream(self.spec.seed, 0, "validation"),
-            self._objective.eval_samples,
-        )
+        try:
+            found = self._answers(
+                self.held_out,
+                range(len(self.held_out)),
+                Stream(self.spec.seed, 0, "validation"),
+                self._objective.eval_samples,
+            )
+        except SamplingError as error:
+            return {"valid_reward_mean": _no_number(error)}
         names = ("reward_mean", "reward_std", "completion_tokens", "truncated_share")
         return {f"valid_{name}": found.metrics[name] for name in names}
 
@@ -202,6 +208,13 @@ class ReinforcedLesson(Lesson):
     def _normaliser(self, batch: GradedAnswers) -> float:
         answers = len(batch.advantage_A)
         return step_normaliser(self._objective, answers=answers, tokens=batch.tokens)
+
+
+def _no_number(error: SamplingError) -> float:
+    """What a loss or reward is where the policy's logits are no numbers; raises any other error."""
+    if error.field != "logits":
+        raise error
+    return float("nan")
 
 
 def _means(sums: dict[str, float]) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """`castalia plan`: a table from a configuration alone, and one line where there is no plan."""
 
+import json
 import re
 import subprocess
 import sys
@@ -107,6 +108,71 @@ def test_a_chunk_length_that_is_none_is_wrong_usage(castalia, folder, length):
     said = castalia("plan", "--model", folder, "--device-gib", 1, "--chunk-tokens", length)
     assert said.code == 2
     assert "chunk-tokens" in said.err
+
+
+@pytest.fixture
+def job(toy_model, chat_lines, tmp_path):
+    """A job file as `castalia train` takes it, its rows beside it."""
+
+    def make(trainer=None, rows="rows.jsonl"):
+        (tmp_path / "rows.jsonl").write_bytes(chat_lines(7))
+        document = {"model": str(toy_model), "training_file": str(tmp_path / rows)}
+        numbers = {"n_epochs": 2, "batch_size": 2}
+        document |= {
+            "hyperparameters": numbers,
+            "trainer": {"context_length": 64} | (trainer or {}),
+        }
+        (tmp_path / "job.json").write_text(json.dumps(document))
+        return tmp_path / "job.json"
+
+    return make
+
+
+def as_json(castalia, *words):
+    said = castalia("plan", *words, "--json", LOG="")
+    assert said.code == 0, said.err
+    return json.loads(said.out)
+
+
+def test_a_job_is_planned_as_it_stands_with_its_steps_and_disk(castalia, job):
+    lora = {"adapter": {"kind": "lora", "rank": 2}, "optimizer": {"kind": "adamw"}}
+    whole, small = as_json(castalia, job()), as_json(castalia, job(lora))
+    assert (whole["steps"], whole["fits"], whole["context_length"]) == (8, None, 64)
+    assert small["phases"][0]["gradients"] < whole["phases"][0]["gradients"]
+    assert small["disk"]["checkpoint"] < whole["disk"]["checkpoint"]
+    shown = castalia("plan", job(), "--device-gib", 1, LOG="").out
+    assert "8 steps over" in shown
+    assert "fits into 1 GiB" in shown
+
+
+def test_options_are_said_in_place_of_the_job_s_own_words(castalia, job):
+    plain = as_json(castalia, job())
+    other = as_json(castalia, job(), "--precision", "bfloat16", "--context", 48)
+    assert other["context_length"] == 48
+    assert other["phases"][0]["weights"] == plain["phases"][0]["weights"] // 2
+
+
+def test_rows_that_are_not_here_are_taken_to_be_as_long_as_the_context(castalia, job):
+    plan = as_json(castalia, job(rows="file-of-a-service"))
+    assert (plan["steps"], plan["tokens"], plan["tokens_a_row"]) == (None, None, 64)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "named"),
+    [
+        ({"context_lenght": 8}, "trainer.context_lenght"),
+        ({"context_length": 10**6}, "trainer.context_length"),
+        ({"adapter": {"kind": "lora", "targets": ["query"]}}, "trainer.adapter.targets"),
+    ],
+)
+def test_a_job_that_would_be_refused_is_one_line_with_the_field(trainer, named, castalia, job):
+    said = castalia("plan", job(trainer), LOG="")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert named in said.err
+
+
+def test_neither_a_job_nor_a_model_is_wrong_usage(castalia):
+    assert castalia("plan").code == 2
 
 
 def test_readme_shows_what_the_command_prints():

@@ -62,6 +62,15 @@ def test_a_line_becomes_metrics_progress_and_an_event(record, lease, codes, loss
     assert job.estimated_finish.timestamp() == 6.0
 
 
+def test_a_step_without_a_loss_is_told_as_skipped(record, lease, database, losses):
+    skipped = step(1).model_copy(update={"metrics": {"skipped_steps": 1.0}})
+    record(lease, 0, [STARTED, skipped])
+    with database.begin() as session:
+        messages = list(session.scalars(select(EventRow.message)))
+    assert "Step 1/4: skipped" in messages
+    assert losses() == {}
+
+
 def test_lines_that_come_again_write_nothing_twice(record, lease, codes, losses):
     lines = [STARTED, step(1, 2.0), step(2, 1.0)]
     record(lease, 0, lines)

@@ -44,15 +44,16 @@ def linear(model, data, settle=None):
     return logp, {name: p.grad for name, p in trained(model).items()}
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2", "mixtral", "gpt_oss"])
 def test_gradients_in_two_passes_and_in_one_equal_plain_autograd(
     family, adapted, batch, plain_run, streamed_run, assert_same
 ):
     model, data = adapted(family), batch()
-    want = plain_run(model, data)
-    assert all(".lora_" in name and float(grad.norm()) > 0 for name, grad in want[1].items())
-    assert_same(streamed_run(model, data, CHUNK), want, 5e-6)
-    assert_same(linear(model, data), want, 5e-6)
+    with Widened():  # routers of experts choose in float32
+        want = plain_run(model, data)
+        assert all(".lora_" in name and float(grad.norm()) > 0 for name, grad in want[1].items())
+        assert_same(streamed_run(model, data, CHUNK), want, 5e-6)
+        assert_same(linear(model, data), want, 5e-6)
     assert all(p.grad is None for p in model.parameters() if not p.requires_grad)
 
 
@@ -66,7 +67,7 @@ def test_linear_layers_inside_peft_s_send_gradients_straight(adapted):
     assert not any("forward" in m.__dict__ for m in inner)
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3"])
+@pytest.mark.parametrize("family", ["llama", "qwen3", "mixtral"])
 @pytest.mark.parametrize("int8", [False, True])
 def test_a_fused_step_leaves_the_bits_of_a_step_after_the_pass(family, int8, tiny, batch):
     model, data = tiny(family).float(), batch()

@@ -88,11 +88,15 @@ def training_path(tmp_path, chat_lines) -> Path:
 
 @pytest.fixture
 def make_spec(toy_model, training_path) -> Callable[..., JobSpec]:
-    """A spec of two epochs of four steps, the last of each with one row; ``changes`` win."""
+    """A spec of two epochs of four steps, the last of each with one row; ``changes`` win.
+
+    Without a canary, which would only make every run as long as two; it has tests of its own.
+    """
 
     def make(**changes: Any) -> JobSpec:
         numbers = {"n_epochs": 2, "batch_size": 2, **changes.pop("hyperparameters", {})}
         trainer = {"context_length": 64, "stream": {"chunk_tokens": 16}, "learning_rate": 1e-3}
+        trainer |= {"canary": False}
         files = {"model": str(toy_model), "training_file": str(training_path)}
         trainer |= changes.pop("trainer", {})
         return JobSpec.parse({**files, "hyperparameters": numbers, "trainer": trainer, **changes})

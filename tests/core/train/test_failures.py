@@ -125,7 +125,7 @@ def test_a_file_that_is_not_there_is_named(command, document, tmp_path):
 
 
 def test_a_run_that_diverges_ends_before_it_spoils_its_weights(command, document, tmp_path):
-    trainer = {**INFINITE, "checkpoint": {"every": 1, "keep_last": 1}}
+    trainer = {**INFINITE, "max_skipped_steps": 0, "checkpoint": {"every": 1, "keep_last": 1}}
     code, error = command(document(trainer=trainer, hyperparameters={"n_epochs": 20}))
     assert (code, error.code) == (ExitCode.diverged, "loss_not_finite")
     assert error.param == "trainer.learning_rate"

@@ -94,10 +94,14 @@ def test_a_run_ends_when_its_parent_dies(start, until_step):
     or subprocess.run([*IN_A_NAMESPACE, "true"], check=False).returncode != 0,
     reason="this system grants no mount namespaces",
 )
-def test_a_full_disk_is_told_and_leaves_no_half_a_checkpoint(start, tmp_path):
-    room_for_the_weights_but_not_for_the_state = "150k"
+@pytest.mark.parametrize(
+    "room",
+    ["size=150k", "size=100m,nr_inodes=8"],
+    ids=["too few bytes, which is seen beforehand", "too few files, which is not"],
+)
+def test_a_full_disk_is_told_and_leaves_no_half_a_checkpoint(start, tmp_path, room):
     out = tmp_path / "out"
-    mount = f'mount -t tmpfs -o size={room_for_the_weights_but_not_for_the_state} none "{out}"'
+    mount = f'mount -t tmpfs -o {room} none "{out}"'
     script = f'{mount} && "$@"; code=$?; cp -r "{out}" "{out}2"; exit $code'
     out.mkdir()
     process = start(before=(*IN_A_NAMESPACE, "sh", "-c", script, "sh"))

@@ -67,6 +67,6 @@ def test_the_state_holds_numbers_and_tensors_only(make_spec, train):
     state = torch.load(folder / "training_state.pt", weights_only=True)
     assert state.keys() == {
         *("step", "trained_tokens", "metrics", "optimizer", "weights"),
-        *("lesson", "best"),
+        *("lesson", "best", "skips"),
     }
     assert state["step"] == 8

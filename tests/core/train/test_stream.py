@@ -75,8 +75,9 @@ def test_another_chunk_length_than_the_run_began_with_is_refused(make_spec, trai
     assert refused.value.error.code == "checkpoint_not_resumable"
 
 
+@pytest.mark.parametrize("stream", [{}, {"chunk_tokens": 16}], ids=["auto", "a number"])
 def test_what_cannot_fit_is_refused_before_weights_are_loaded(
-    make_spec, train, toy_model, tmp_path
+    make_spec, train, toy_model, tmp_path, stream
 ):
     folder = shutil.copytree(toy_model, tmp_path / "huge")
     (folder / "model.safetensors").unlink()
@@ -84,10 +85,10 @@ def test_what_cannot_fit_is_refused_before_weights_are_loaded(
         hidden_size=2**15, num_hidden_layers=128, vocab_size=258, max_position_embeddings=512
     ).save_pretrained(folder)
     with pytest.raises(RunFailure) as refused:
-        train(make_spec(model=str(folder), trainer={"stream": {}}))
+        train(make_spec(model=str(folder), trainer={"stream": stream}))
     error = refused.value.error
     assert (error.code, error.param, error.fault) == (
-        "memory_plan_exceeded", "trainer.context_length", "capacity",
+        "insufficient_memory", "trainer.context_length", "capacity",
     )  # fmt: skip
     assert "GiB" in error.message
     assert refused.value.exit_code is ExitCode.out_of_memory
