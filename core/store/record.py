@@ -5,11 +5,11 @@ worker that is unsure whether its last write arrived sends the lines again and n
 a resumed run walks again overwrite their metrics and add no event.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
-from sqlalchemy import update
+from sqlalchemy import exists, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -58,9 +58,7 @@ def _record(session: Session, job: JobRow, event: RunEvent) -> None:
         case StepDone():
             _step(session, job, event)
         case Evaluated():
-            _metrics(session, job.id, event.step, event.metrics)
-            job.phase = "training"
-            _tell(session, job, event, f"Evaluated after step {event.step}", "eval.completed")
+            _evaluated(session, job, event)
         case Noted():
             _measured(job, event)
             add_event(
@@ -109,11 +107,24 @@ def _step(session: Session, job: JobRow, event: StepDone) -> None:
     _tell(session, job, event, message, "step.completed")
 
 
+def _evaluated(session: Session, job: JobRow, event: Evaluated) -> None:
+    job.phase = "training"
+    told_before = _has_metrics(session, job.id, event.step, event.metrics)
+    _metrics(session, job.id, event.step, event.metrics)
+    if not told_before:
+        _tell(session, job, event, f"Evaluated after step {event.step}", "eval.completed")
+
+
 def _tell(
     session: Session, job: JobRow, event: StepDone | Evaluated, message: str, code: str
 ) -> None:
     data = {"step": event.step, "total_steps": job.total_steps, **event.metrics}
     add_event(session, job, message, code=code, type="metrics", data=data)
+
+
+def _has_metrics(session: Session, job_id: str, step: int, names: Iterable[str]) -> bool:
+    known = (MetricRow.job_id == job_id, MetricRow.step == step, MetricRow.name.in_(names))
+    return bool(session.scalar(select(exists().where(*known))))
 
 
 def _metrics(session: Session, job_id: str, step: int, metrics: dict[str, float]) -> None:

@@ -110,6 +110,13 @@ def test_a_resumed_run_overwrites_metrics_and_adds_no_event(
     assert (read_job(lease.job_id).step, read_job(lease.job_id).trained_tokens) == (3, 30)
 
 
+def test_a_measurement_that_a_resumed_run_repeats_is_told_once(record, lease, codes):
+    measured = Evaluated(at=1.0, step=1, metrics={"full_valid_loss": 2.0})
+    record(lease, 0, [STARTED, step(1), measured])
+    record(lease, 3, [STARTED, step(1), measured, step(2)])
+    assert codes().count("eval.completed") == 1
+
+
 def test_a_worker_that_lost_its_lease_records_nothing(database, new_job, record, codes, losses):
     with database.begin() as session:
         fenced = claim_job(session, new_job(), worker="w", lease_s=-1.0)
