@@ -20,13 +20,13 @@ from starlette.requests import ClientDisconnect
 from core.spec.problems import Problem, problems_of
 from core.spec.tree import SpecError
 from core.store.database import DatabaseDown
-from core.store.errors import Conflict, NotFound
+from core.store.errors import ArtifactsDown, Conflict, NotFound
 
 log = logging.getLogger(__name__)
 
 TYPE_OF_STATUS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
-DATABASE_RETRY_S = 2
+RETRY_S = 2
 
 
 class ApiError(HTTPException):
@@ -82,12 +82,12 @@ def install_error_handlers(app: FastAPI) -> None:
     def _(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=400)  # nobody reads it; what was sent is thrown away
 
-    for down in DatabaseDown:
+    for down in (*DatabaseDown, ArtifactsDown):
 
         @app.exception_handler(down)
         def _(request: Request, error: Exception) -> Response:
-            log.warning("database unavailable: %s", str(error).splitlines()[0])
-            return envelope(_database_down())
+            log.warning("unavailable: %s", str(error).splitlines()[0])
+            return envelope(_unavailable(error))
 
 
 def refusal(problems: list[Problem]) -> ApiError:
@@ -159,11 +159,14 @@ def _http(request: Request, error: HTTPException) -> ApiError:
     return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
 
 
-def _database_down() -> ApiError:
+def _unavailable(error: Exception) -> ApiError:
+    what, code = "database cannot be reached", "database_unavailable"
+    if isinstance(error, ArtifactsDown):
+        what, code = "artifact store cannot be used", "artifacts_unavailable"
     return ApiError(
         503,
-        "the database cannot be reached; nothing was changed",
-        code="database_unavailable",
+        f"the {what}; nothing was changed",
+        code=code,
         hint="try again in a moment; if it lasts, ask whoever runs the service",
-        headers={"retry-after": str(DATABASE_RETRY_S)},
+        headers={"retry-after": str(RETRY_S)},
     )

@@ -13,7 +13,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from core.spec.errors import JobError
+from core.store.blobs import Blob
 from core.store.events import add_event
+from core.store.files import LOG_PURPOSE, add_file
 from core.store.jobs import end_job, fail_job, park_job
 from core.store.leases import Lease, from_now, held_job
 from core.store.models import tuned_model_name
@@ -51,15 +53,22 @@ def succeed_job(session: Session, lease: Lease, *, trained_tokens: int) -> None:
     end_job(session, row, "succeeded", "The job has successfully completed", code="job.succeeded")
 
 
-def fail_attempt(session: Session, lease: Lease, error: JobError, retries: Retries) -> bool:
+def fail_attempt(
+    session: Session, lease: Lease, error: JobError, retries: Retries, *, log: Blob | None = None
+) -> bool:
     """The run ended with ``error``; returns whether the job is queued again. Raises LeaseLost.
 
-    A wish of the user's comes first: a job that should be cancelled or paused is.
+    A wish of the user's comes first: a job that should be cancelled or paused is. ``log`` holds the end
+    of the trainer's log, which becomes a File that the error names.
     """
     row = held_job(session, lease)
     _end_attempt(session, lease, error.code)
+    if _granted(session, row):
+        return False
     if error.last_step is None:
         error = error.model_copy(update={"last_step": row.step})
+    if log is not None:
+        error = error.model_copy(update={"log_file_id": _log_file(session, lease, log)})
     return _fail_or_retry(session, row, error, retries)
 
 
@@ -87,14 +96,14 @@ def expire_leases(session: Session, retries: Retries) -> list[str]:
     requeued = []
     for row in session.scalars(query):
         session.execute(_attempt_end(row.id, row.attempts, "worker_lost"))
+        if _granted(session, row):
+            continue
         if _fail_or_retry(session, row, _worker_lost(row), retries):
             requeued.append(row.id)
     return requeued
 
 
 def _fail_or_retry(session: Session, row: JobRow, error: JobError, retries: Retries) -> bool:
-    if _granted(session, row):
-        return False
     if error.fault == "user" or not error.retryable:
         fail_job(session, row, error)
         return False
@@ -105,9 +114,17 @@ def _fail_or_retry(session: Session, row: JobRow, error: JobError, retries: Retr
     delay_s = retries.delay_s(row.failures)
     message = f"{error.message}; the job goes on from its last checkpoint in {delay_s:g} s"
     code = "worker.lost" if error.code == WORKER_LOST else "job.retried"
-    _requeue(session, row, message, code=code, reason=error.code, failures=row.failures)
+    told: dict[str, Any] = {"reason": error.code, "failures": row.failures}
+    if error.log_file_id is not None:
+        told["log_file_id"] = error.log_file_id
+    _requeue(session, row, message, code=code, **told)
     row.not_before = from_now(delay_s)
     return True
+
+
+def _log_file(session: Session, lease: Lease, log: Blob) -> str:
+    name = f"{lease.job_id}-attempt-{lease.attempt}.log"
+    return add_file(session, lease.project_id, filename=name, purpose=LOG_PURPOSE, blob=log).id
 
 
 def _granted(session: Session, row: JobRow) -> bool:

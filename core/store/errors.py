@@ -4,6 +4,7 @@ StoreError
   NotFound        no such row in this project
   Conflict        the row's state does not allow it
   LeaseLost       somebody else holds the job now: write nothing more
+  ArtifactsDown   the artifact store cannot be reached, or is full
 """
 
 
@@ -26,3 +27,7 @@ class Conflict(StoreError):
 
 class LeaseLost(StoreError):
     """The lease token is not the job's any more."""
+
+
+class ArtifactsDown(StoreError):
+    """The artifact store refused. Nothing was changed, and it may be asked again."""

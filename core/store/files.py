@@ -13,6 +13,7 @@ from core.store.tables import BlobRow, FileRow
 
 TRAINING_PURPOSE = "fine-tune"
 CHECKPOINT_PURPOSE = "checkpoint"
+LOG_PURPOSE = "fine-tune-log"
 
 
 def add_file(

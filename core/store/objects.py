@@ -5,6 +5,8 @@ can be seen. Credentials come from the environment, as the file system's own lib
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import fsspec
 from sqlalchemy import delete
@@ -21,6 +23,7 @@ from core.store.blobs import (
     pieces,
 )
 from core.store.database import Database
+from core.store.errors import ArtifactsDown
 from core.store.ids import new_id
 from core.store.tables import BlobRow
 
@@ -38,15 +41,19 @@ class ObjectBlobs:
         path = self._path(blob_id)
         tally = Tally()
         try:
-            with self._files.open(path, "wb") as target:
+            with _refusing("open", path):
+                target = self._files.open(path, "wb")
+            with _closing(target, path):
                 for piece in pieces(chunks, PIECE_BYTES):
                     tally.add(piece)
-                    target.write(piece)
+                    with _refusing("write", path):
+                        target.write(piece)
             blob = tally.blob(blob_id)
             with self._database.begin() as session:
                 add_blob_row(session, blob, f"{self._files.unstrip_protocol(path)}")
         except BaseException:
-            self._forget(path)
+            with suppress(ArtifactsDown):  # What is left has no row, so nobody sees it.
+                self._forget(path)
             raise
         return blob
 
@@ -55,9 +62,16 @@ class ObjectBlobs:
         with self._database.begin() as session:
             row = blob_row(session, blob_id)
         left = (row.bytes if stop is None else min(stop, row.bytes)) - start
-        with fsspec.open(row.location, "rb") as source:
-            source.seek(start)
-            while left > 0 and (piece := source.read(min(PIECE_BYTES, left))):
+        with _refusing("read", row.location):
+            source = fsspec.open(row.location, "rb").open()
+        with source:
+            with _refusing("read", row.location):
+                source.seek(start)
+            while left > 0:
+                with _refusing("read", row.location):
+                    piece = source.read(min(PIECE_BYTES, left))
+                if not piece:
+                    raise ArtifactsDown(f"{row.location} ends {left} bytes early")
                 left -= len(piece)
                 yield piece
 
@@ -71,8 +85,31 @@ class ObjectBlobs:
         return f"{self._root}/{blob_id}"
 
     def _forget(self, path: str) -> None:
-        if self._files.exists(path):
-            self._files.rm(path)
+        with _refusing("remove", path):
+            if self._files.exists(path):
+                self._files.rm(path)
+
+
+@contextmanager
+def _refusing(what: str, path: str) -> Iterator[None]:
+    """Whatever a file system raises, in whichever library's words, is the store's refusal."""
+    try:
+        yield
+    except Exception as error:
+        raise ArtifactsDown(f"cannot {what} {path}: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _closing(target: Any, path: str) -> Iterator[None]:
+    """Close the object; a refusal to do so counts only if nothing else went wrong."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            target.close()
+        raise
+    with _refusing("finish", path):
+        target.close()
 
 
 def open_blobs(database: Database, artifacts_url: str) -> Blobs:

@@ -102,3 +102,17 @@ def test_without_a_broker_it_is_ready_and_says_so(without_broker):
     assert time.monotonic() - began < QUICK_S
     assert answer.status_code == 200
     assert answer.json() == {"status": "ok", "database": "ok", "broker": "unavailable"}
+
+
+def test_without_an_artifact_store_an_upload_is_told_to_come_again(
+    settings, open_client, project, tmp_path
+):
+    (tmp_path / "store").write_text("where a folder should be")
+    url = f"file://{tmp_path}/store"
+    app = create_app(settings.model_copy(update={"artifacts_url": url}))
+    client = open_client(app, project)
+    answer = client.post("/v1/files", files={"file": ("t", b"{}\n")}, data={"purpose": "fine-tune"})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (503, "artifacts_unavailable")
+    assert str(tmp_path) not in answer.text
+    app.state.service.database.close()
