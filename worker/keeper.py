@@ -19,6 +19,10 @@ LONGEST_PERIOD_S = 2.0
 """So that a wish is heard soon, however long the lease."""
 
 
+class WishHeard(Exception):
+    """The user wants the run to end, and it need not begin."""
+
+
 class LeaseKeeper:
     """Renews until the ``with`` block ends. ``lost`` and ``wish`` tell what the renewals brought."""
 
@@ -40,9 +44,17 @@ class LeaseKeeper:
         self._thread.join()
 
     def check(self) -> None:
-        """Raises LeaseLost if the job is somebody else's by now."""
+        """Raises LeaseLost if the job is somebody else's by now, or nobody keeps the lease any more."""
         if self.lost:
             raise LeaseLost(f"job {self._lease.job_id} was taken over")
+        if self._end.is_set():
+            raise LeaseLost(f"attempt {self._lease.attempt} at job {self._lease.job_id} is over")
+
+    def heed(self) -> None:
+        """Raises WishHeard if the user wants the run to end, and LeaseLost as `check` does."""
+        self.check()
+        if self.wish is not None:
+            raise WishHeard(self.wish)
 
     def pause(self, seconds: float) -> None:
         """Wait, unless the lease is lost."""

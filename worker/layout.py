@@ -1,57 +1,111 @@
 """From a job to a run directory: its files, its base model and its last checkpoint, laid out on disk."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.models.catalog import UnknownModel
-from core.spec.errors import data_failure, spec_failure
+from core.spec.errors import RunFailure, data_failure, spec_failure
 from core.spec.run import CHECKPOINTS_FOLDER, INPUTS_FOLDER, SPEC_FILE, checkpoint_name
 from core.store.checkpoints import checkpoint_files, latest_checkpoint
 from core.store.errors import NotFound
 from core.store.files import get_file
 from core.store.leases import Lease
+from core.store.tables import FileRow
 from worker.context import WorkerContext
+from worker.keeper import LeaseKeeper
+from worker.pen import patiently
+from worker.space import check_space, failing_when_full
 
 
-def lay_out(context: WorkerContext, lease: Lease) -> Path:
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A stored file and its place in the run directory."""
+
+    file: FileRow
+    target: Path
+
+
+def run_directory(context: WorkerContext, lease: Lease) -> Path:
+    """Where this attempt is laid out."""
+    return context.settings.runs_dir / lease.job_id / f"attempt-{lease.attempt}"
+
+
+def lay_out(context: WorkerContext, lease: Lease, keeper: LeaseKeeper) -> Path:
     """A fresh run directory for this attempt; those of earlier attempts are removed.
 
-    Raises RunFailure if the user's file or the model is not there any more.
+    Raises RunFailure if the user's file or the model is not there any more, or there is no room; and
+    LeaseLost or WishHeard as soon as the job is not to be run here any more.
     """
-    runs_of_job = context.settings.runs_dir / lease.job_id
-    shutil.rmtree(runs_of_job, ignore_errors=True)
-    directory = runs_of_job / f"attempt-{lease.attempt}"
-    inputs = directory / INPUTS_FOLDER
-    inputs.mkdir(parents=True)
-    for param in ("training_file", "validation_file"):
-        file_id = getattr(lease.spec, param)
-        if file_id is not None:
-            _fetch_input(context, lease, param, file_id, inputs)
-    _link_model(context, lease.spec.model, inputs)
-    _fetch_checkpoint(context, lease, directory)
-    (directory / SPEC_FILE).write_text(lease.spec.model_dump_json(indent=2) + "\n")
+    directory = run_directory(context, lease)
+    shutil.rmtree(directory.parent, ignore_errors=True)
+    limit_s = context.settings.upload_limit_s
+    with failing_when_full():
+        (directory / INPUTS_FOLDER).mkdir(parents=True)
+        wanted = patiently(
+            lambda: list(_wanted(context, lease, directory)), keeper, "files not found"
+        )
+        check_space(directory, sum(fetch.file.bytes for fetch in wanted))
+        for fetch in wanted:
+            patiently(
+                lambda fetch=fetch: _fetch(context, lease, keeper, fetch),  # type: ignore[misc]
+                keeper,
+                "file not fetched",
+                limit_s=limit_s,
+            )
+        _link_model(context, lease.spec.model, directory / INPUTS_FOLDER)
+        (directory / SPEC_FILE).write_text(lease.spec.model_dump_json(indent=2) + "\n")
+    keeper.heed()
     return directory
 
 
-def remove_run(context: WorkerContext, lease: Lease) -> None:
-    """The run is over and everything worth keeping is stored."""
-    shutil.rmtree(context.settings.runs_dir / lease.job_id, ignore_errors=True)
+def remove_run(directory: Path) -> None:
+    """The attempt is over and everything worth keeping is stored."""
+    shutil.rmtree(directory, ignore_errors=True)
+    with suppress(OSError):  # A later attempt may be there already.
+        directory.parent.rmdir()
 
 
-def _fetch_input(
-    context: WorkerContext, lease: Lease, param: str, file_id: str, inputs: Path
-) -> None:
+def _wanted(context: WorkerContext, lease: Lease, directory: Path) -> Iterator[Fetch]:
+    with context.database.begin() as session:
+        for param in ("training_file", "validation_file"):
+            file_id = getattr(lease.spec, param)
+            if file_id is None:
+                continue
+            try:
+                file = get_file(session, lease.project_id, file_id)
+            except NotFound:
+                raise _deleted(lease, file_id) from None
+            yield Fetch(file, directory / INPUTS_FOLDER / file_id)
+        checkpoint = latest_checkpoint(session, lease.job_id)
+        if checkpoint is not None:
+            folder = directory / CHECKPOINTS_FOLDER / checkpoint_name(checkpoint.step)
+            for file in checkpoint_files(session, [checkpoint.id])[checkpoint.id]:
+                yield Fetch(file, folder / file.filename)
+
+
+def _fetch(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, fetch: Fetch) -> None:
+    keeper.heed()
+    fetch.target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with context.database.begin() as session:
-            blob_id = get_file(session, lease.project_id, file_id).blob_id
-        _fetch(context, blob_id, inputs / file_id)
+        with fetch.target.open("wb") as out:
+            for piece in context.blobs.read(fetch.file.blob_id):
+                out.write(piece)
+                keeper.heed()
     except NotFound:
-        raise data_failure(
-            f"invalid_{param}",
-            f"{param} '{file_id}' was deleted before the job could read it",
-            param=param,
-            hint="upload the file again and create a new job",
-        ) from None
+        raise _deleted(lease, fetch.file.id) from None
+
+
+def _deleted(lease: Lease, file_id: str) -> RunFailure:
+    param = "validation_file" if file_id == lease.spec.validation_file else "training_file"
+    return data_failure(
+        f"invalid_{param}",
+        f"{param} '{file_id}' was deleted before the job could read it",
+        param=param,
+        hint="upload the file again and create a new job",
+    )
 
 
 def _link_model(context: WorkerContext, name: str, inputs: Path) -> None:
@@ -67,20 +121,3 @@ def _link_model(context: WorkerContext, name: str, inputs: Path) -> None:
     link = inputs / name
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(folder.resolve(), target_is_directory=True)
-
-
-def _fetch_checkpoint(context: WorkerContext, lease: Lease, directory: Path) -> None:
-    with context.database.begin() as session:
-        checkpoint = latest_checkpoint(session, lease.job_id)
-        if checkpoint is None:
-            return
-        files = checkpoint_files(session, [checkpoint.id])[checkpoint.id]
-    folder = directory / CHECKPOINTS_FOLDER / checkpoint_name(checkpoint.step)
-    for file in files:
-        _fetch(context, file.blob_id, folder / file.filename)
-
-
-def _fetch(context: WorkerContext, blob_id: str, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as out:
-        out.writelines(context.blobs.read(blob_id))

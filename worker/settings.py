@@ -6,6 +6,7 @@ from pydantic import Field
 
 from core.store.attempts import Retries
 from core.store.settings import ServiceSettings
+from worker.pulse import StallLimits
 
 
 class WorkerSettings(ServiceSettings):
@@ -22,6 +23,22 @@ class WorkerSettings(ServiceSettings):
     stop_grace_s: float = Field(
         60, gt=0, description="How long a trainer may take to stop before it is killed."
     )
+    start_limit_s: float = Field(
+        3600, gt=0, description="How long a run may be silent before its first step is done."
+    )
+    stall_floor_s: float = Field(
+        1800, gt=0, description="How long a run may be silent later, at the least."
+    )
+    stall_factor: float = Field(
+        10,
+        ge=1,
+        description="A run has stalled that is silent for so many times its longest silence.",
+    )
+    upload_limit_s: float = Field(
+        1800,
+        gt=0,
+        description="An artifact store that takes or gives nothing for so long is given up.",
+    )
     max_attempts: int = Field(
         5, ge=1, description="Failures without a fault of the user's, since the last checkpoint."
     )
@@ -32,6 +49,11 @@ class WorkerSettings(ServiceSettings):
     orphan_blob_s: float = Field(
         3600, gt=0, description="Age at which a blob that no file names is deleted."
     )
+
+    @property
+    def stall_limits(self) -> StallLimits:
+        """What silence of a run is too long."""
+        return StallLimits(self.start_limit_s, self.stall_floor_s, self.stall_factor)
 
     @property
     def retries(self) -> Retries:

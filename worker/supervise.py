@@ -4,23 +4,27 @@
                                          ├─ upload its checkpoints      │
                                          └─ keep the lease, hear wishes ┘
 
-Whatever ends the attempt, the trainer is dead when `supervise_next` returns.
+Whatever ends the attempt, the trainer is dead when `supervise_next` returns, and the row says how it ended.
 """
 
 import logging
+from contextlib import suppress
 
-from core.spec.errors import RunFailure
+from core.spec.errors import JobError, RunFailure
 from core.store.attempts import fail_attempt, stop_attempt
+from core.store.database import DatabaseDown
 from core.store.errors import LeaseLost
 from core.store.leases import Lease
 from core.store.queue import claim_next
 from worker.context import WorkerContext
-from worker.keeper import LeaseKeeper
-from worker.layout import lay_out, remove_run
+from worker.ending import unexpected
+from worker.keeper import LeaseKeeper, WishHeard
+from worker.last_words import store_log
+from worker.layout import lay_out, remove_run, run_directory
 from worker.pen import Pen
 from worker.trainer import Trainer
 from worker.upload import Uploader
-from worker.watch import Watch
+from worker.watch import STOPPED, Watch
 
 log = logging.getLogger(__name__)
 
@@ -33,44 +37,89 @@ def supervise_next(context: WorkerContext) -> bool:
     if lease is None:
         log.info("no job is free")
         return False
-    lease_s = context.settings.lease_s
     log.info("job %s: attempt %d", lease.job_id, lease.attempt)
-    with LeaseKeeper(context.database, lease, lease_s) as keeper:
-        pen = Pen(context.database, keeper)
-        try:
-            _attempt(context, lease, keeper, pen)
-        except LeaseLost as error:
-            log.warning("%s; nothing more is written", error)
-        except RunFailure as failure:
-            reason = failure.error
-            retries = context.settings.retries
-            pen.write(lambda session: fail_attempt(session, lease, reason, retries))
-        except SystemExit:
-            pen.write(lambda session: stop_attempt(session, lease, SHUTDOWN))
-            raise
+    try:
+        with LeaseKeeper(context.database, lease, context.settings.lease_s) as keeper:
+            _Attempt(context, lease, keeper).run()
+    except LeaseLost as error:
+        log.warning("%s; nothing more is written", error)
+    finally:
+        remove_run(run_directory(context, lease))
     return True
 
 
 def _claim(context: WorkerContext) -> Lease | None:
     settings = context.settings
-    with context.database.begin() as session:
-        return claim_next(
-            session,
-            worker=context.name,
-            lease_s=settings.lease_s,
-            device_bytes=settings.device_bytes,
-        )
+    try:
+        with context.database.begin() as session:
+            return claim_next(
+                session,
+                worker=context.name,
+                lease_s=settings.lease_s,
+                device_bytes=settings.device_bytes,
+            )
+    except DatabaseDown as error:
+        log.warning("the database is away: %s", str(error).splitlines()[0])
+        return None
 
 
-def _attempt(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, pen: Pen) -> None:
-    directory = lay_out(context, lease)
-    with Trainer(directory) as trainer, Uploader(context, lease, keeper) as uploader:
-        watch = Watch(directory, lease, trainer, uploader, keeper, pen, context.settings)
+class _Attempt:
+    """What one lease is used for."""
+
+    def __init__(self, context: WorkerContext, lease: Lease, keeper: LeaseKeeper) -> None:
+        self._context = context
+        self._lease = lease
+        self._keeper = keeper
+        self._pen = Pen(context.database, keeper)
+
+    def run(self) -> None:
+        """Ends in a row that says how, unless the lease is lost: raises LeaseLost.
+
+        Raises SystemExit if the worker was told to end, and whatever the worker itself failed of.
+        """
         try:
-            exit_code = watch.until_exit()
+            self._train()
+        except WishHeard:
+            self._stop(STOPPED)
+        except RunFailure as failure:
+            self._fail(failure.error)
         except SystemExit:
-            watch.stop_and_save()
+            with suppress(LeaseLost):  # Told to end just after it had ended by itself.
+                self._stop(SHUTDOWN)
             raise
-        uploader.finish()
-    watch.conclude(exit_code)
-    remove_run(context, lease)
+        except LeaseLost:
+            raise
+        except Exception as error:
+            log.exception("job %s: the worker failed", self._lease.job_id)
+            self._fail(unexpected(error))
+            raise
+
+    def _train(self) -> None:
+        context, lease, keeper, pen = self._context, self._lease, self._keeper, self._pen
+        directory = lay_out(context, lease, keeper)
+        with Trainer(directory) as trainer, Uploader(context, lease, keeper, pen) as uploader:
+            watch = Watch(directory, lease, trainer, uploader, keeper, pen, context.settings)
+            try:
+                exit_code = watch.until_exit()
+                uploader.finish()
+            except SystemExit:
+                _save(watch)
+                raise
+        watch.conclude(exit_code)
+
+    def _stop(self, reason: str) -> None:
+        self._pen.write(lambda session: stop_attempt(session, self._lease, reason))
+
+    def _fail(self, error: JobError) -> None:
+        """The log is stored first, so that the row can name it."""
+        context, lease = self._context, self._lease
+        words = store_log(context.blobs, run_directory(context, lease), self._keeper)
+        retries = context.settings.retries
+        self._pen.write(lambda session: fail_attempt(session, lease, error, retries, log=words))
+
+
+def _save(watch: Watch) -> None:
+    try:
+        watch.stop_and_save()
+    except RunFailure as failure:
+        log.warning("%s; the job goes on from an older checkpoint", failure)

@@ -9,6 +9,9 @@ from typing import Self
 
 from core.spec.run import LOG_FILE, SPEC_FILE
 
+OURS = ("CASTALIA_DATABASE_URL", "CASTALIA_BROKER_URL")
+"""What a trainer has no use for, and could only spill."""
+
 
 class Trainer:
     """`python -m core.train` on a run directory.
@@ -32,7 +35,12 @@ class Trainer:
         ]
         with (directory / LOG_FILE).open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(reading,)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(reading,),
+                env={name: value for name, value in os.environ.items() if name not in OURS},
             )
         os.close(reading)
 

@@ -1,18 +1,22 @@
 """Watches one trainer: takes its events into rows, hands it the user's wishes, and concludes."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from core.spec.errors import JobError
+from core.spec.errors import ExitCode, JobError, RunFailure
 from core.spec.events import Failed, Finished, RunEvent, Saved, Stopped
-from core.store.attempts import fail_attempt, stop_attempt, succeed_job
+from core.store.attempts import stop_attempt, succeed_job
 from core.store.database import Session
 from core.store.leases import Lease
 from core.store.record import record_events
-from worker.ending import error_of
+from core.store.remarks import tell_stalled
+from worker.ending import error_of, stalled
 from worker.follow import Follower
+from worker.host_memory import oom_kills
 from worker.keeper import LeaseKeeper
 from worker.pen import Pen
+from worker.pulse import Pulse
 from worker.settings import WorkerSettings
 from worker.trainer import Trainer
 from worker.upload import Uploader
@@ -21,7 +25,7 @@ STOPPED = "The trainer was stopped; the job goes on from its checkpoint"
 
 
 class Watch:
-    """The eyes on one run directory and its trainer."""
+    """The eyes on one run directory and its trainer. ``clock`` is monotonic seconds."""
 
     def __init__(
         self,
@@ -32,6 +36,8 @@ class Watch:
         keeper: LeaseKeeper,
         pen: Pen,
         settings: WorkerSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory = directory
         self._lease = lease
@@ -40,52 +46,75 @@ class Watch:
         self._keeper = keeper
         self._pen = pen
         self._settings = settings
+        self._clock = clock
         self._follower = Follower(directory)
+        self._pulse = Pulse(settings.stall_limits, clock)
+        self._oom_kills = oom_kills()
         self._last: RunEvent | None = None
+        self._deadline: float | None = None
+        self._stalled: JobError | None = None
 
     def until_exit(self) -> int:
         """Follow the run until the trainer has ended; returns its exit code. Raises LeaseLost."""
-        deadline: float | None = None
         while True:
             exit_code = self._trainer.wait(self._settings.poll_s)
             self._take_events()
             self._keeper.check()
             if exit_code is not None:
                 return exit_code
-            if self._keeper.wish and deadline is None:
-                self._trainer.ask_to_stop()
-                deadline = time.monotonic() + self._settings.stop_grace_s
-            if deadline is not None and time.monotonic() > deadline:
-                self._trainer.kill()
+            if self._keeper.wish or self._deadline is not None:
+                self._stop_as_wished()
+            elif self._pulse.stalled:
+                self._end_stalled()
 
     def stop_and_save(self) -> None:
-        """The worker is told to end: let the trainer save what it has, and store that."""
+        """The worker is told to end: let the trainer save what it has, and store that.
+
+        Half as long again as the trainer may take is given to the store. Raises RunFailure if it takes
+        longer.
+        """
         self._trainer.ask_to_stop()
         self._trainer.wait(self._settings.stop_grace_s)
         self._take_events()
-        self._uploader.finish()
+        self._uploader.finish(within_s=self._settings.stop_grace_s / 2)
 
     def conclude(self, exit_code: int) -> None:
-        """Write how the attempt ended. Raises LeaseLost."""
+        """Write how the attempt ended, unless it failed. Raises LeaseLost, and RunFailure with the reason."""
         last = self._last
-        if isinstance(last, Finished) and exit_code == 0:
+        if isinstance(last, Finished) and exit_code == ExitCode.done:
             tokens = last.trained_tokens
             self._pen.write(
                 lambda session: succeed_job(session, self._lease, trained_tokens=tokens)
             )
-        elif isinstance(last, Stopped):
+        elif isinstance(last, Failed):
+            raise RunFailure(last.error, ExitCode.unexpected)
+        elif isinstance(last, Stopped) or self._deadline is not None:
             self._pen.write(lambda session: stop_attempt(session, self._lease, STOPPED))
         else:
-            self._fail(last.error if isinstance(last, Failed) else None, exit_code)
+            short = oom_kills() > self._oom_kills
+            reason = self._stalled or error_of(exit_code, self._directory, host_short=short)
+            raise RunFailure(reason, ExitCode.unexpected)
 
-    def _fail(self, said: JobError | None, exit_code: int) -> None:
-        error = said or error_of(exit_code, self._directory)
-        retries = self._settings.retries
-        self._pen.write(lambda session: fail_attempt(session, self._lease, error, retries))
+    def _stop_as_wished(self) -> None:
+        if self._deadline is None:
+            self._trainer.ask_to_stop()
+            self._deadline = self._clock() + self._settings.stop_grace_s
+        elif self._clock() > self._deadline:
+            self._trainer.kill()
+
+    def _end_stalled(self) -> None:
+        step, seconds = self._pulse.step, self._pulse.silent_s
+        self._stalled = stalled(step, seconds)
+        self._pen.write(
+            lambda session: tell_stalled(session, self._lease, step=step, seconds=seconds)
+        )
+        self._trainer.kill()
 
     def _take_events(self) -> None:
         first = self._follower.line
         events = self._follower.new_events()
+        # Before anything is written: the database may be away for longer than a run may be silent.
+        self._pulse.hear(events)
         if not events:
             return
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from core.store.leases import Lease, claim_job
 from core.store.tables import BlobRow, EventRow, JobRow, MetricRow
 from worker.context import WorkerContext
 from worker.settings import WorkerSettings
+from worker.supervise import supervise_next
 
 ROOT = Path(__file__).parents[2]
 ROWS = 7
@@ -120,6 +122,32 @@ class Records:
 @pytest.fixture
 def records(context, project) -> Records:
     return Records(context, project)
+
+
+@pytest.fixture
+def trainers(settings) -> Callable[[], list[int]]:
+    """The processes that train now."""
+
+    def find() -> list[int]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"core.train" in words and any(bytes(settings.runs_dir) in word for word in words):
+                found.append(int(path.parent.name))
+        return found
+
+    return find
+
+
+@pytest.fixture
+def in_thread(context, trainers) -> Iterator[Callable[..., Any]]:
+    """Supervises a job beside the test; at the end no trainer is left."""
+    with ThreadPoolExecutor() as pool:
+        yield lambda other=None: pool.submit(supervise_next, other or context)
+    assert trainers() == []
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from core.spec.run import Manifest, ManifestFile, checkpoint_name
 from core.store.attempts import Retries, expire_leases
 from core.store.errors import LeaseLost
 from worker.keeper import LeaseKeeper
+from worker.pen import Pen
 from worker.upload import Uploader
 
 FILES = {"model.safetensors": b"w" * 5000, "tokenizer/vocab.txt": b"v"}
@@ -50,7 +51,7 @@ def upload(context, tmp_path):
     def do(lease, *events):
         with (
             LeaseKeeper(context.database, lease, 60) as keeper,
-            Uploader(context, lease, keeper) as uploader,
+            Uploader(context, lease, keeper, Pen(context.database, keeper)) as uploader,
         ):
             for event in events:
                 uploader.submit(tmp_path, event)
@@ -97,6 +98,8 @@ def test_a_checkpoint_that_the_trainer_dropped_meanwhile_is_passed_over(
     (tmp_path / first.path).rename(tmp_path / "gone")
     upload(lease, first, second)
     assert list(records.checkpoints(lease.job_id)) == [2]
+    told = [event for event in records.events(lease.job_id) if event.level == "warn"]
+    assert [event.data for event in told] == [{"code": "checkpoint.skipped", "step": 1}]
 
 
 def test_a_checkpoint_that_lost_a_file_is_an_error_and_leaves_no_blob(
