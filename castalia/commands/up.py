@@ -27,7 +27,7 @@ DEFAULT_DATA = Path("castalia-data")
 KEY_FILE = "api_key"
 DATABASE_URL = "CASTALIA_DATABASE_URL"
 BROKER_URL = "CASTALIA_BROKER_URL"
-WORKER_GRACE_S = 90.0
+WORKER_GRACE_S = 100.0  # a trainer may take 60, and the store 30
 READY_TIMEOUT_S = 2
 
 
