@@ -14,7 +14,6 @@ from typing import Self
 
 from core.spec.events import Saved
 from core.spec.run import MANIFEST_FILE, Manifest
-from core.store.blobs import Blob
 from core.store.checkpoints import StoredFile, add_checkpoint, drop_old_checkpoints
 from core.store.database import DatabaseDown
 from core.store.errors import ArtifactsDown
@@ -115,9 +114,10 @@ class Uploader:
 
     def _store(self, folder: Path, saved: Saved) -> None:
         files: list[StoredFile] = []
+        write = self._context.blobs.write
         try:
             for path, kind in _contents(folder):
-                files.append(StoredFile(path, kind, self._write(folder / path)))
+                files.append(StoredFile(path, kind, write(self._chunks(folder / path))))
             self._keeper.check()
             with self._context.database.begin() as session:
                 add_checkpoint(
@@ -129,9 +129,6 @@ class Uploader:
             self._forget([file.blob.id for file in files])
             raise
         self._forget(dropped)
-
-    def _write(self, path: Path) -> Blob:
-        return self._context.blobs.write(self._chunks(path))
 
     def _chunks(self, path: Path) -> Iterator[bytes]:
         with path.open("rb") as file:

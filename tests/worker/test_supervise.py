@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+from datetime import timedelta
 from threading import Thread
 
 import pytest
@@ -131,9 +132,8 @@ def test_a_worker_that_lost_its_lease_ends_its_trainer_and_writes_nothing_more(
     running = in_thread()
     until(lambda: records.job(job_id).step >= 1)
     with context.database.begin() as session:
-        session.get_one(JobRow, job_id).lease_expires_at = func.now()
-        session.commit()
-    with context.database.begin() as session:
+        session.get_one(JobRow, job_id).lease_expires_at = func.now() - timedelta(seconds=1)
+        session.flush()  # In one transaction, or the worker would renew it in between.
         assert expire_leases(session, Retries(5, 0.0)) == [job_id]
         other = claim_job(session, job_id, worker="other", lease_s=60)
     taken = records.job(job_id)
