@@ -39,6 +39,8 @@ class JobError(Spec):
     retryable: bool = False
     hint: str | None = None
     last_step: int | None = None
+    needed_bytes: int | None = None
+    """What the plan needs of a device, where that was more than is free."""
     log_file_id: str | None = None
     """The File with the end of the trainer's log, where one is kept."""
 

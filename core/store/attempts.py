@@ -19,10 +19,12 @@ from core.store.files import LOG_PURPOSE, add_file
 from core.store.jobs import end_job, fail_job, park_job
 from core.store.leases import Lease, from_now, held_job
 from core.store.models import tuned_model_name
+from core.store.placement import fits_elsewhere
 from core.store.tables import AttemptRow, JobRow
 
 MOST_DOUBLINGS = 32
 WORKER_LOST = "worker_lost"
+MOVED = "The job needs more memory than was free; it goes to a larger worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,9 @@ def fail_attempt(
         return False
     if error.last_step is None:
         error = error.model_copy(update={"last_step": row.step})
+    if fits_elsewhere(session, row, error):
+        _requeue(session, row, MOVED, code="job.moved", reason=error.code)
+        return True
     if log is not None:
         error = error.model_copy(update={"log_file_id": _log_file(session, lease, log)})
     return _fail_or_retry(session, row, error, retries)

@@ -52,7 +52,8 @@ def plan_run(spec: JobSpec, source: str, rows: Sequence[Any], device: torch.devi
     try:
         return Planned(planning, planning.best(lengths, free), lengths, free)
     except BudgetError as error:
-        raise _too_much(error, device) from error
+        least = planning.plan(planning.ladder[-1], lengths).total
+        raise _too_much(error, device, least) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -77,7 +78,7 @@ def out_of_memory(error: BaseException, where: str = "", longest: int | None = N
     )
 
 
-def _too_much(error: BudgetError, device: torch.device) -> RunFailure:
+def _too_much(error: BudgetError, device: torch.device, least: int) -> RunFailure:
     return RunFailure(
         JobError(
             code="insufficient_memory" if device.type == "cpu" else "insufficient_gpu_memory",
@@ -85,6 +86,7 @@ def _too_much(error: BudgetError, device: torch.device) -> RunFailure:
             param="trainer.context_length",
             fault="capacity",
             hint=LESS,
+            needed_bytes=least,
         ),
         ExitCode.out_of_memory,
     )

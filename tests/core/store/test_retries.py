@@ -6,6 +6,8 @@ from core.spec.errors import JobError
 from core.store.attempts import Retries, fail_attempt
 from core.store.checkpoints import add_checkpoint
 from core.store.leases import claim_job
+from core.store.queue import claim_next
+from core.store.workers import report_worker
 
 PATIENT = Retries(max_attempts=3, first_delay_s=0.0)
 KILLED = JobError(code="killed", message="killed", fault="capacity", retryable=True)
@@ -41,6 +43,28 @@ def test_a_job_that_fails_too_often_fails(fail_again, read_job):
 def test_a_checkpoint_is_progress_and_earns_new_patience(fail_again):
     assert [fail_again(), fail_again(), fail_again(saved=True), fail_again()] == [True] * 4
     assert fail_again() is False
+
+
+def test_a_job_that_does_not_fit_goes_to_a_larger_worker_once(database, read_job, fail_again):
+    need = 8 * 2**30
+    too_large = JobError(
+        code="insufficient_memory", message="m", fault="capacity", needed_bytes=need
+    )
+    with database.begin() as session:
+        report_worker(session, "small", version="1", device="cpu", device_bytes=need // 2)
+        report_worker(session, "large", version="1", device="cpu", device_bytes=need)
+    assert fail_again(too_large) is True
+    with database.begin() as session:
+        assert claim_next(session, worker="small", lease_s=60.0, device_bytes=need // 2) is None
+    assert read_job(fail_again.job_id).failures == 0
+    assert fail_again(too_large) is False
+    assert read_job(fail_again.job_id).error["code"] == "insufficient_memory"
+
+
+def test_a_job_that_fits_nowhere_fails_with_what_it_needs(read_job, fail_again):
+    too_large = JobError(code="insufficient_memory", message="m", fault="capacity", needed_bytes=1)
+    assert fail_again(too_large) is False
+    assert read_job(fail_again.job_id).error["needed_bytes"] == 1
 
 
 @pytest.mark.parametrize(
