@@ -16,6 +16,7 @@ from core.data.file_check import unfit_file
 from core.spec.bell import PREPARE_TASK, TRAIN_TASK
 from core.store.attempts import expire_leases
 from core.store.database import DatabaseDown
+from core.store.errors import ArtifactsDown
 from core.store.files import orphaned_blobs, unprepared_files
 from core.store.jobs import jobs_waiting_for_files, settle_files
 from core.store.leader import Leadership
@@ -45,6 +46,7 @@ class Janitor:
         self._leads = False
         self._up_since: float | None = None
         self._rung_at: dict[str, float] = {}
+        self._swept_at: float | None = None
 
     def run(self, end: threading.Event) -> None:
         """Sweep until ``end`` is set."""
@@ -80,6 +82,7 @@ class Janitor:
         if self._clock() - self._up_since >= self._settings.lease_s:
             queued += self._expire()
             self._delete_orphans()
+            self._sweep_store()
         waiting = [(TRAIN_TASK, id) for id in queued] + [(PREPARE_TASK, id) for id in files]
         self._ring_for(waiting)
 
@@ -102,6 +105,18 @@ class Janitor:
         for blob_id in orphans:
             log.warning("blob %s belongs to no file; deleted", blob_id)
             self._context.blobs.delete(blob_id)
+
+    def _sweep_store(self) -> None:
+        """Once in the time after which bytes without an owner are old: a store may be slow to list."""
+        now, patience = self._clock(), self._settings.orphan_blob_s
+        if self._swept_at is not None and now - self._swept_at < patience:
+            return
+        self._swept_at = now
+        try:
+            for name in self._context.blobs.sweep(patience):
+                log.warning("%s belongs to no blob; deleted", name)
+        except ArtifactsDown as error:
+            log.warning("the artifact store was not swept: %s", error)
 
     def _ring_for(self, waiting: list[tuple[str, str]]) -> None:
         now = self._clock()

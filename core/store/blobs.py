@@ -43,6 +43,9 @@ class Blobs(Protocol):
     def delete(self, blob_id: str) -> None:
         """Forget a blob; unknown ids are no error, so that a deletion can be repeated."""
 
+    def sweep(self, older_than_s: float) -> list[str]:
+        """Remove bytes that are that old and no blob's, left by a process that died; returns their names."""
+
 
 class PostgresBlobs:
     """Blobs as rows of `blob_pieces`, each PIECE_BYTES long, stored uncompressed."""
@@ -80,6 +83,10 @@ class PostgresBlobs:
         """The pieces go with the row."""
         with self._database.begin() as session:
             session.execute(delete(BlobRow).where(BlobRow.id == blob_id))
+
+    def sweep(self, older_than_s: float) -> list[str]:  # noqa: ARG002 - no piece is older than its row
+        """Pieces come and go with their row, in one transaction: nothing is ever left."""
+        return []
 
     def _piece(self, blob_id: str, number: int) -> bytes:
         # A binary cursor, because Postgres' text form of bytes is twice as long.

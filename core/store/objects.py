@@ -6,10 +6,11 @@ can be seen. Credentials come from the environment, as the file system's own lib
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import fsspec
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from core.store.blobs import (
     PIECE_BYTES,
@@ -27,6 +28,8 @@ from core.store.errors import ArtifactsDown
 from core.store.ids import new_id
 from core.store.tables import BlobRow
 
+BLOB_PREFIX = "blob_"
+
 
 class ObjectBlobs:
     """Blobs below one URL, each an object named by its id."""
@@ -37,7 +40,7 @@ class ObjectBlobs:
 
     def write(self, chunks: Iterable[bytes]) -> Blob:
         """The object, then its row."""
-        blob_id = new_id("blob_")
+        blob_id = new_id(BLOB_PREFIX)
         path = self._path(blob_id)
         tally = Tally()
         try:
@@ -81,6 +84,24 @@ class ObjectBlobs:
             session.execute(delete(BlobRow).where(BlobRow.id == blob_id))
         self._forget(self._path(blob_id))
 
+    def sweep(self, older_than_s: float) -> list[str]:
+        """Objects without a row: their writer was killed before the row, or who deleted them after it."""
+        with _refusing("list", self._root):
+            found = self._files.find(self._root) if self._files.exists(self._root) else []
+        paths = {path.rpartition("/")[2]: path for path in found}
+        with self._database.begin() as session:
+            known = set(session.scalars(select(BlobRow.id).where(BlobRow.id.in_(paths))))
+        strays = [path for name, path in paths.items() if _is_blob(name) and name not in known]
+        old = [path for path in strays if self._age_s(path) > older_than_s]
+        for path in old:
+            self._forget(path)
+        return old
+
+    def _age_s(self, path: str) -> float:
+        with _refusing("look at", path):
+            modified: datetime = self._files.modified(path)
+        return (datetime.now(UTC) - modified.astimezone(UTC)).total_seconds()
+
     def _path(self, blob_id: str) -> str:
         return f"{self._root}/{blob_id}"
 
@@ -88,6 +109,10 @@ class ObjectBlobs:
         with _refusing("remove", path):
             if self._files.exists(path):
                 self._files.rm(path)
+
+
+def _is_blob(name: str) -> bool:
+    return name.startswith(BLOB_PREFIX)
 
 
 @contextmanager
