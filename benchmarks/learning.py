@@ -2,13 +2,14 @@
 
     python -m benchmarks.learning [--json] [--short]
 
-A Llama of random weights reads bytes and learns sums and differences of two digits (`examples/make_rows.py`):
-first by SFT until it is right now and then; from there by GRPO, 60 steps with reasoning-gym's own grader, and
-by DPO on right and wrong answers. Each is a run of the product's trainer. There are about 240 questions; no
-held-out pair is one that was trained on, but its question is, with other wrong answers, and GRPO asks 48, again
-and again: what is shown is that the objectives teach, not that the model generalises. `reward_...` are mean
-rewards of these 48, drawn with other random numbers than in training, `accuracy_...` the share of held-out
-pairs of which the right answer gained on the wrong one. About ten minutes on one core.
+A Llama of random weights reads bytes and learns sums and differences of two digits
+(`examples/make_rows.py`): first by SFT until it is right now and then; from there by GRPO, 60 steps with
+reasoning-gym's own grader, and by DPO on right and wrong answers. Each is a run of the product's trainer.
+There are about 240 questions; no held-out pair is one that was trained on, but its question is, with other
+wrong answers, and GRPO asks 48, again and again: what is shown is that the objectives teach, not that the
+model generalises. `reward_...` are mean rewards of these 48, drawn with other random numbers than in
+training, `accuracy_...` the share of held-out pairs of which the right answer gained on the wrong one.
+About ten minutes on one core.
 """
 
 import argparse
