@@ -1,23 +1,26 @@
 """Do the example jobs show something? Each of `examples/jobs` on SmolLM2-135M, through `castalia train`.
 
-    python -m benchmarks.examples [--json] [--model FOLDER] [--steps STEPS]
+    python -m benchmarks.examples [--json] [--model FOLDER] [--steps STEPS] [--runs FOLDER] [JOB ...]
 
 The jobs as they stand, with rows as examples/jobs/README.md makes them: validation rows hold questions and
 chapters that training rows do not. A model and a number of steps that are given replace a job's own; the
-jobs of dpo and grpo go on from what `sums` has learnt. A curve is of (step, value), from the events of a
-run.
+jobs of dpo and grpo go on from what `sums` has learnt. With `--runs` the runs stay in a folder, and those
+that are finished there are read, not run again. A curve is of (step, value), from the events of a run.
 """
 
 import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.cases import output_of
-from benchmarks.training_run import LIMIT_S, Curve, events_of, last_checkpoint, measured, stepped
+from benchmarks.training_run import Curve, events_of, last_checkpoint, measured, stepped
 from castalia.demo_model import prepare_smollm2
+from core.spec.events import Finished
+from core.spec.run import EVENTS_FILE
 
 ROOT = Path(__file__).parents[1]
 JOBS = ROOT / "examples" / "jobs"
@@ -26,6 +29,8 @@ FILES, PARTS = ("training_file", "validation_file"), ("train", "held-out")
 MODEL = ROOT / "castalia-data" / "demo" / "models" / "SmolLM2-135M-Instruct"
 ROWS = {"pretrain": (60, 2), "sums": (96, 24), "dpo": (192, 40), "grpo": (96, 24)}
 """Made for training, and held out; the job of sft has its own, the demo's."""
+
+LIMIT_S = 4 * 3600.0
 
 CURVES = {
     "pretrain": ("train_loss", "full_valid_loss"),
@@ -51,10 +56,13 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--model", type=Path, help="instead of SmolLM2-135M-Instruct")
     parser.add_argument("--steps", type=int, help="instead of each job's own number")
+    parser.add_argument("--runs", type=Path, help="a folder to keep the runs in, and to go on from")
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help="these alone: " + ", ".join(CURVES))
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="castalia-examples-") as folder:
+    with tempfile.TemporaryDirectory(prefix="castalia-examples-") as scratch:
         model = options.model or prepare_smollm2(MODEL)
-        report = shown(model, Path(folder), options.steps)
+        folder = (options.runs or Path(scratch)).resolve()
+        report = shown(model.resolve(), folder, options.steps, options.jobs or CURVES)
     if options.json:
         print(json.dumps(report))
     else:
@@ -63,28 +71,38 @@ def main() -> int:
     return 0
 
 
-def shown(model: Path, folder: Path, steps: int | None = None) -> dict[str, Any]:
-    """All jobs on `model`, in `folder`: how what each is to change began and ended, and its curves."""
-    curves = {kind: _curves(kind, model, folder, steps) for kind in CURVES}
+def shown(
+    model: Path, folder: Path, steps: int | None = None, kinds: Iterable[str] = tuple(CURVES)
+) -> dict[str, Any]:
+    """Jobs on `model`, in `folder`: how what each is to change began and ended, and its curves."""
+    curves = {kind: _curves(kind, model, folder, steps) for kind in kinds}
     ends = {
         f"{metric}_{kind}_{end}": round(curves[kind][metric][at][1], 4)
         for kind, metric in SHOWN.items()
+        if kind in curves
         for end, at in (("first", 0), ("last", -1))
     }
     return ends | {"curves": curves}
 
 
 def _curves(kind: str, model: Path, folder: Path, steps: int | None) -> dict[str, Curve]:
-    path, out = folder / f"{kind}.json", folder / "runs" / kind
-    path.write_text(json.dumps(_job(kind, model, folder, steps)))
-    command = [sys.executable, "-m", "castalia", "train", str(path), "--out", str(out)]
-    output_of(kind, command, {"OMP_NUM_THREADS": "1"}, LIMIT_S)
-    sys.stderr.write(f"{kind} done\n")
+    out = folder / "runs" / kind
+    if not _finished(out):
+        path = folder / f"{kind}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(_job(kind, model, folder, steps)))
+        command = [sys.executable, "-m", "castalia", "train", str(path), "--out", str(out)]
+        output_of(kind, command, {"OMP_NUM_THREADS": "1"}, LIMIT_S)
+        sys.stderr.write(f"{kind} done\n")
     events = events_of(out)
     return {
         name: measured(events, name) if "valid_" in name else stepped(events, name)
         for name in CURVES[kind]
     }
+
+
+def _finished(out: Path) -> bool:
+    return (out / EVENTS_FILE).exists() and isinstance(events_of(out)[-1], Finished)
 
 
 def _job(kind: str, model: Path, folder: Path, steps: int | None) -> dict[str, Any]:
