@@ -37,7 +37,7 @@ def panels(curves: dict[str, Any]) -> list[Panel]:
             ],
         ),
         Panel(
-            "DPO, from random weights",
+            "DPO, from the SFT model",
             "accuracy on held-out pairs",
             [Line(None, curves["dpo_valid_accuracy"], 2)],
         ),

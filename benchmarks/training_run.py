@@ -20,6 +20,11 @@ def run_spec(name: str, spec: dict[str, Any], out: Path) -> list[RunEvent]:
     path.write_text(json.dumps(spec))
     command = [sys.executable, "-m", "core.train", str(path), "--out", str(out)]
     output_of(name, command, {"OMP_NUM_THREADS": "1"}, LIMIT_S)
+    return events_of(out)
+
+
+def events_of(out: Path) -> list[RunEvent]:
+    """What the run in the folder `out` told."""
     lines = (out / EVENTS_FILE).read_text().splitlines()
     return [run_event.validate_json(line) for line in lines]
 

@@ -1,4 +1,4 @@
-"""Real rows for each objective: `python examples/make_rows.py KIND OUT.jsonl [--rows 1000] [--seed 1]`.
+"""Real rows for each objective: `python examples/make_rows.py KIND OUT.jsonl [--rows 1000] [--part train]`.
 
 KIND
   pretrain   chapters of the King James Bible, one a row
@@ -6,17 +6,24 @@ KIND
   dpo        the same questions with a right and a wrong answer
   grpo       the same questions, with what its grader needs to score an answer
 
-For a validation file take another seed. The default task, sums and differences of two digits, has few
-questions and can be learnt by a small model; `--task` names any other of reasoning-gym's.
+PART
+  train      seven in eight of the chapters and questions
+  held-out   the others, for a validation file that measures what was learnt and not what was memorised
+  all        both; another seed draws other rows
+
+The default task, sums and differences of two digits, has few questions and can be learnt by a small model;
+`--task` names any other of reasoning-gym's.
 """
 
 import argparse
 import gzip
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import reasoning_gym
 
@@ -32,6 +39,9 @@ EASY: dict[str, dict[str, Any]] = {
         "allow_negation": False,
     }
 }
+PARTS = ("all", "train", "held-out")
+HELD_OUT_OF = 8
+DRAWN_FOR_A_ROW = 4 * HELD_OUT_OF
 
 
 def main() -> None:
@@ -43,9 +53,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", choices=PARTS, default="all")
     parser.add_argument("--task", default="basic_arithmetic")
     options = parser.parse_args()
-    write(options.out, rows(options.kind, options.rows, options.seed, options.task))
+    made = rows(options.kind, options.rows, options.seed, options.task, options.part)
+    write(options.out, made)
 
 
 def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
@@ -55,15 +67,16 @@ def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
 
 
 def rows(
-    kind: str, count: int, seed: int, task: str = "basic_arithmetic"
+    kind: str, count: int, seed: int, task: str = "basic_arithmetic", part: str = "all"
 ) -> Iterator[dict[str, Any]]:
-    """`count` rows, the same for the same seed."""
+    """`count` rows, the same for the same seed; of the book, as many as there are."""
     if kind == "pretrain":
         chapters = gzip.decompress(BOOK.read_bytes()).decode().split("\n\n")
         random.Random(seed).shuffle(chapters)
-        yield from ({"text": chapter} for chapter in chapters[:count])
+        mine = (chapter for chapter in chapters if _is_of(part, chapter))
+        yield from ({"text": chapter} for chapter in islice(mine, count))
         return
-    entries = list(reasoning_gym.create_dataset(task, size=count, seed=seed, **EASY.get(task, {})))
+    entries = _entries(count, seed, task, part)
     wrong = _wrong_answers([entry["answer"] for entry in entries], seed)
     for entry, other in zip(entries, wrong, strict=True):
         question = {"role": "user", "content": entry["question"]}
@@ -77,6 +90,22 @@ def rows(
                 "preferred_output": [_answer(entry["answer"])],
                 "non_preferred_output": [_answer(other)],
             }
+
+
+def _entries(count: int, seed: int, task: str, part: str) -> list[dict[str, Any]]:
+    size = count if part == "all" else DRAWN_FOR_A_ROW * count
+    drawn: Iterable[dict[str, Any]] = reasoning_gym.create_dataset(
+        task, size=size, seed=seed, **EASY.get(task, {})
+    )
+    mine = list(islice((entry for entry in drawn if _is_of(part, entry["question"])), count))
+    if len(mine) < count:
+        raise SystemExit(f"{task} has too few questions for {count} rows of part {part}")
+    return mine
+
+
+def _is_of(part: str, text: str) -> bool:
+    """By the text alone, so that the same question is never in both parts, whatever the seed."""
+    return part == "all" or (crc32(text.encode()) % HELD_OUT_OF == 0) == (part == "held-out")
 
 
 def _answer(text: str) -> dict[str, str]:

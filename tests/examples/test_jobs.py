@@ -28,7 +28,26 @@ def make_rows():
 def test_each_objective_has_a_job_that_resolves(kind):
     spec = JobSpec.parse(json.loads((EXAMPLES / "jobs" / f"{kind}.json").read_text()))
     assert spec.resolved(FACTS).trainer.objective.kind == kind
-    assert spec.training_file == f"rows/{kind}.jsonl"
+
+
+def test_jobs_that_go_on_from_another_name_the_checkpoint_with_which_it_ends():
+    sums = json.loads((EXAMPLES / "jobs" / "sums.json").read_text())
+    last = f"runs/sums/checkpoints/step-{sums['trainer']['max_steps']:08}"
+    for kind in ("dpo", "grpo"):
+        assert json.loads((EXAMPLES / "jobs" / f"{kind}.json").read_text())["model"] == last
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_held_out_rows_are_none_of_those_that_are_trained_on(make_rows, kind):
+    asked = {
+        part: {
+            row.get("text") or json.dumps(row.get("input", row)["messages"][0])
+            for row in make_rows.rows(kind, 60, seed, part=part)
+        }
+        for part, seed in (("train", 1), ("held-out", 2), ("all", 3))
+    }
+    assert asked["train"].isdisjoint(asked["held-out"])
+    assert min(map(len, asked.values())) > 10
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,52 @@
+"""A figure of what `benchmarks.examples` found.
+
+    python -m benchmarks.examples_report benchmarks/results/DATE-examples.json
+
+writes DATE-examples.png beside it.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.examples import CURVES
+from benchmarks.figures import Line, Panel, draw
+
+PANELS = {
+    "pretrain": ("pretrain: a book", "loss, nats a token"),
+    "sft": ("sft: the demo's definitions", "loss, nats a trained token"),
+    "sums": ("sums, by sft", "loss, nats a trained token"),
+    "dpo": ("dpo, from sums: right and wrong", "share of pairs told apart"),
+    "grpo": ("grpo, from sums: rewards", "mean reward"),
+}
+
+
+def main() -> int:
+    """Write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    path = parser.parse_args().result
+    draw(panels(json.loads(path.read_text())["found"]["curves"]), path.with_suffix(".png"))
+    print(path.with_suffix(".png"))
+    return 0
+
+
+def panels(curves: dict[str, Any]) -> list[Panel]:
+    """One panel a job: its steps, and its validation file."""
+    return [
+        Panel(
+            title,
+            measure,
+            [
+                Line("of the step's rows", curves[kind][CURVES[kind][0]], 7),
+                Line("of held-out rows", curves[kind][CURVES[kind][1]], 0),
+            ],
+        )
+        for kind, (title, measure) in PANELS.items()
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
