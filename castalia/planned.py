@@ -53,10 +53,9 @@ def planned(asked: Asked) -> JobPlan:
         problem = error.problems[0]
         raise NoPlanError(f"{problem.path} is refused", problem.message) from error
     except RunFailure as failure:
-        error = failure.error
-        raise NoPlanError(
-            f"{error.param}: {error.message}", error.hint or "then plan again"
-        ) from failure
+        told = failure.error
+        remedy = told.hint or "then plan again"
+        raise NoPlanError(f"{told.param}: {told.message}", remedy) from failure
     except BudgetError as error:
         remedy = f"{error.remedy}; try --fused, --embeddings apollo or smaller chunks"
         raise NoPlanError(f"{asked.device_gib:g} GiB are too few", remedy) from error

@@ -16,7 +16,7 @@ from castalia.errors import CastaliaError
 
 GIB = 2**30
 WIDTH = 100
-ALONE = {
+ALONE: dict[str, Any] = {
     "hyperparameters": {"batch_size": 1},
     "trainer": {"precision": "bfloat16", "step": "two_phase"},
 }
@@ -31,6 +31,10 @@ def _number_or_auto(value: str | None) -> str | None:
     if value is not None and value != "auto" and not (value.isdecimal() and int(value)):
         raise typer.BadParameter("give a whole number of tokens, at least 1, or auto")
     return value
+
+
+def _number(value: str) -> str | int:
+    return int(value) if value.isdecimal() else value
 
 
 def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
@@ -96,7 +100,7 @@ def plan(  # noqa: PLR0913, PLR0917  every option is a line of the question
     stream = {
         "keep": keep,
         "store": store,
-        "chunk_tokens": int(chunk_tokens) if (chunk_tokens or "").isdecimal() else chunk_tokens,
+        "chunk_tokens": None if chunk_tokens is None else _number(chunk_tokens),
         "head_chunk_tokens": head_chunk_tokens,
     }
     stepped = {"kind": optimizer, "embeddings": embeddings}
@@ -114,7 +118,7 @@ def _document(
     job: Path | None, trainer: dict[str, Any], stream: dict[str, Any], stepped: dict[str, Any]
 ) -> dict[str, Any]:
     """The job's words, with those that were given in place of its own."""
-    document = ALONE if job is None else _read(job)
+    document: dict[str, Any] = ALONE if job is None else _read(job)
     words = dict(document.get("trainer", {}))
     words |= _given(trainer)
     for name, given in (("stream", _given(stream)), ("optimizer", _given(stepped))):

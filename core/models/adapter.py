@@ -23,7 +23,8 @@ from peft import (
     set_peft_model_state_dict,
 )
 from peft.functional import cast_adapter_dtype
-from peft.tuners.lora.layer import LoraLayer, ParamWrapper
+from peft.tuners.lora.layer import Linear as LoraLinear
+from peft.tuners.lora.layer import ParamWrapper
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -93,7 +94,7 @@ def load_adapter(model: PreTrainedModel, folder: Path) -> None:
 @contextmanager
 def without_adapter(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     """The model as it is without its adapter, inside the block; it is not to be trained there."""
-    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
+    layers = [module for module in model.modules() if isinstance(module, LoraLinear | ParamWrapper)]
     for layer in layers:
         layer._disable_adapters = True  # noqa: SLF001  enable_adapters would touch what requires gradient
     try:
@@ -115,7 +116,7 @@ def merged_tensors(
     adapted = {
         _weight_of(name, module): module
         for name, module in model.named_modules()
-        if isinstance(module, LoraLayer)
+        if isinstance(module, LoraLinear | ParamWrapper)
     }
     for name, value in tensors:
         if ".lora_" in name:
@@ -133,7 +134,7 @@ def _words(spec: LoraSpec, targets: Targets) -> str | list[str]:
     return spec.targets if spec.targets == "all-linear" else list(spec.targets)
 
 
-def _weight_of(name: str, layer: LoraLayer) -> str:
+def _weight_of(name: str, layer: LoraLinear | ParamWrapper) -> str:
     """Name what ``layer`` adapts as the stock model does; one parameter's is nested in another's."""
     parameter = layer.parameter_name if isinstance(layer, ParamWrapper) else "weight"
     return f"{name.replace(_BASE, '')}.{parameter}"
