@@ -32,6 +32,7 @@ from transformers.pytorch_utils import Conv1D
 
 from core.models.catalog import ADAPTER_CONFIG_FILE
 from core.models.targets import Targets, targets_of
+from core.models.weightless import let_experts_run
 from core.spec.adapter import LoraSpec
 
 WEIGHTS_FILE = "adapter_model.safetensors"
@@ -63,6 +64,8 @@ def with_adapter(model: PreTrainedModel, spec: LoraSpec, *, seed: int, base: str
         torch.manual_seed(seed)
         inject_adapter_in_model(config, model, _NAME, low_cpu_mem_usage=model.device.type == "meta")
     cast_adapter_dtype(model, _NAME)
+    if model.device.type == "meta":
+        let_experts_run(model)
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:

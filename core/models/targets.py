@@ -51,7 +51,7 @@ def _there_are(model: PreTrainedModel) -> Targets:
     linear: dict[str, nn.Module] = {
         name: module
         for name, module in model.named_modules()
-        if isinstance(module, nn.Linear | Conv1D) and module is not model.get_output_embeddings()
+        if _is_linear(module) and module is not model.get_output_embeddings()
     }
     experts = tuple(
         f"{prefix}.{name}"
@@ -64,10 +64,15 @@ def _there_are(model: PreTrainedModel) -> Targets:
 
 
 def _told_apart(model: PreTrainedModel, linear: dict[str, nn.Module]) -> dict[str, nn.Module]:
-    """Leave out layers whose names peft takes for its experts' of old: gate_proj of a shared expert."""
+    """Leave out layers whose names peft takes for the experts' of old: in some families a shared expert's."""
     config = LoraConfig(target_modules=list(linear))
     convert_peft_config_for_transformers(config, model, None)
     return {name: linear[name] for name in linear if name in (config.target_modules or ())}
+
+
+def _is_linear(module: nn.Module) -> bool:
+    """Say whether it multiplies and does no more: some families' routers inherit from a linear layer."""
+    return type(module).forward in {nn.Linear.forward, Conv1D.forward}
 
 
 def _is_of_torch(module: nn.Module) -> bool:

@@ -27,7 +27,16 @@ SIZE = {
 FAMILIES = {
     "mixtral": {"num_local_experts": 4},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 16},
-}
+    "qwen2_moe": {
+        "num_experts": 4, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16,
+    },
+    "deepseek_v3": {
+        "num_key_value_heads": 4, "n_routed_experts": 4, "n_group": 2, "topk_group": 1,
+        "moe_intermediate_size": 16,
+        "first_k_dense_replace": 1, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8, "v_head_dim": 8,
+    },
+}  # fmt: skip
 FUSED = {"gate_up_proj", "down_proj"}
 
 
@@ -70,6 +79,18 @@ def test_all_linear_is_the_experts_too_each_with_matrices_of_its_own(base):
     assert len(experts) == 2 * 2 * len(FUSED)
     assert {p.shape[0 if "lora_A" in n else 1] for n, p in experts.items()} == {4 * 3}
     assert any("q_proj" in name for name in trained(model))
+
+
+@pytest.mark.parametrize(("family", "apart"), [("qwen2_moe", True), ("deepseek_v3", False)])
+def test_shared_experts_get_one_where_peft_can_tell_them_from_experts_of_old(family, apart, base):
+    folder = base(family)
+    names = list(trained(adapted(folder)))
+    assert any(".mlp.experts." in name for name in names)
+    assert any("gate_proj" in name for name in names) is apart
+    if not apart:
+        with pytest.raises(RunFailure) as failure:
+            adapted(folder, LoraSpec(targets=("gate_proj",)))
+        assert failure.value.error.code == "no_such_target"
 
 
 @pytest.mark.parametrize(

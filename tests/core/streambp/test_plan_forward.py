@@ -113,3 +113,12 @@ def test_int8_weights_all_have_their_computing_form_while_answers_are_drawn():
         for n in (found.weights // 4, None)
     )
     assert held.total - plain.total >= found.weights // 4
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_oss", "mixtral", "bloom", "qwen3_next"])
+def test_which_models_mix_documents_is_known_without_weights(family, tiny):
+    model = tiny(family)
+    stock = type(model.config).from_dict(model.config.to_dict())
+    found = footprint(stock, dtype=torch.bfloat16, chunk_tokens=CHUNK)
+    with attach(model, chunk_tokens=CHUNK) as attached:
+        assert found.mixing == bool(attached.mixing)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from core.models.adapter import with_adapter
 from core.optim import quantise_model
@@ -83,6 +83,29 @@ def test_predicted_and_measured_agree_within_15_percent(dtype):
         backward_linear(model, ids[:, :-1], ids[:, 1:], layout, weight, head_chunk_tokens=HEAD)
     found = footprint(config(), dtype=dtype, chunk_tokens=CHUNK, change=adapt)
     plan = memory_plan(found, TOKENS, Wish(HEAD))
+    above = max(p.total - p.weights - p.gradients - p.margin for p in plan.phases)
+    assert above == pytest.approx(live.peak, rel=0.15)
+
+
+def test_experts_with_adapters_are_measured_as_planned_too():
+    def experts():
+        return Qwen3MoeConfig(
+            hidden_size=128, moe_intermediate_size=96, num_experts=8, num_experts_per_tok=2,
+            num_hidden_layers=3, vocab_size=500, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=32,
+        )  # fmt: skip
+
+    torch.set_num_threads(1)
+    model = Qwen3MoeForCausalLM(experts()).to(torch.bfloat16).train()
+    adapt(model)
+    for param in model.parameters():
+        param.grad = torch.zeros_like(param) if param.requires_grad else None
+    ids, layout = torch.ones(1, 512, dtype=torch.long), Layout.causal([512], 512)
+    attach(model, chunk_tokens=CHUNK)
+    with LiveBytes() as live:
+        backward_linear(model, ids, ids, layout, torch.full((1, 512), -0.1), head_chunk_tokens=HEAD)
+    found = footprint(experts(), dtype=torch.bfloat16, chunk_tokens=CHUNK, change=adapt)
+    plan = memory_plan(found, 512, Wish(HEAD))
     above = max(p.total - p.weights - p.gradients - p.margin for p in plan.phases)
     assert above == pytest.approx(live.peak, rel=0.15)
 
