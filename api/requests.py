@@ -71,6 +71,8 @@ class PreviewRow(Training):
         words: dict[str, str] = {"objective": objective.kind}
         if isinstance(objective, SftSpec):
             words["train_on"] = objective.train_on
+        if self.trainer.chat_template is not None:
+            words["chat_template"] = self.trainer.chat_template
         return words
 
 

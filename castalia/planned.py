@@ -101,7 +101,9 @@ def _rows(
     """What the job's file holds; nothing where it is not here, as of one in a service."""
     if asked.job is None or not locate(planning.spec.training_file, asked.beside).is_file():
         return None, None
-    return rows_known(planning, asked.beside, load_tokenizer(source))
+    return rows_known(
+        planning, asked.beside, load_tokenizer(source, planning.spec.trainer.chat_template)
+    )
 
 
 def _config(source: str, *, by_path: bool) -> PreTrainedConfig:

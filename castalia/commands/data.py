@@ -27,6 +27,9 @@ Objective = Annotated[
 TrainOn = Annotated[
     Literal["assistant", "all"], typer.Option(help="As in a spec, for the objective sft.")
 ]
+Template = Annotated[
+    Path | None, typer.Option(help="A file with a chat template, in place of the model's own.")
+]
 
 
 class BadDataError(CastaliaError):
@@ -42,10 +45,12 @@ def check(
     ] = None,
     objective: Objective = None,
     train_on: TrainOn = "assistant",
+    chat_template: Template = None,
 ) -> None:
     """Say what is wrong with FILE and how to mend it; with --model, how long its rows are."""
     from castalia.data_tables import histogram_table, histogram_words
     from core.data.check import check_rows
+    from core.data.histogram import Histogram
 
     report = check_rows(_pieces(file))
     console = Console(width=WIDTH)
@@ -55,7 +60,9 @@ def check(
     if not report.ok:
         raise BadDataError(f"{file} cannot be trained on", "mend the rows above")
     if model is not None:
-        found = _histogram(file, model, context, objective, train_on)
+        counter = Histogram(context or _longest_context(model))
+        tokenizer = _tokenizer(model, chat_template)
+        found = _counted(counter, file, tokenizer, objective, train_on)
         console.print(histogram_table(found))
         for line in histogram_words(found):
             console.print(line, highlight=False, soft_wrap=True)
@@ -68,6 +75,7 @@ def preview(
     line: Annotated[int | None, typer.Option(min=1, help="Default: the first row.")] = None,
     objective: Objective = None,
     train_on: TrainOn = "assistant",
+    chat_template: Template = None,
 ) -> None:
     """Show a row of FILE in MODEL's tokens, with those that are trained marked."""
     from castalia.data_tables import preview_tables
@@ -75,7 +83,7 @@ def preview(
     from core.data.preview import NoRowError, row_at
     from core.data.preview import preview as previewed
 
-    tokenizer = _tokenizer(model)
+    tokenizer = _tokenizer(model, chat_template)
     try:
         row = row_at(_pieces(file), line)
         shown = previewed(row, tokenizer, objective=objective, train_on=train_on)
@@ -88,19 +96,16 @@ def preview(
         console.print(part)
 
 
-def _histogram(
+def _counted(
+    found: "Histogram",
     file: Path,
-    model: Path,
-    context: int | None,
+    tokenizer: Any,
     objective: ObjectiveName | None,
     train_on: Literal["assistant", "all"],
 ) -> "Histogram":
-    from core.data.histogram import Histogram
     from core.data.parse import read_rows
     from core.data.sides import sides_of
 
-    tokenizer = _tokenizer(model)
-    found = Histogram(context or _longest_context(model))
     try:
         for row in read_rows(_pieces(file)):
             sides = sides_of(row, tokenizer, objective=objective, train_on=train_on)
@@ -110,7 +115,7 @@ def _histogram(
     return found
 
 
-def _tokenizer(model: Path) -> Any:
+def _tokenizer(model: Path, chat_template: Path | None) -> Any:
     import importlib.util
 
     if importlib.util.find_spec("torch") is None:
@@ -118,8 +123,11 @@ def _tokenizer(model: Path) -> Any:
     from core.models.load import load_tokenizer
     from core.spec.errors import RunFailure
 
+    if chat_template is not None and not chat_template.is_file():
+        raise NoSuchFileError(f"there is no file {chat_template}", "check --chat-template")
+    template = None if chat_template is None else chat_template.read_text()
     try:
-        return load_tokenizer(str(model))
+        return load_tokenizer(str(model), template)
     except RunFailure as failure:
         raise BadDataError(str(failure), failure.error.hint or "give another --model") from failure
 

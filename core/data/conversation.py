@@ -83,7 +83,7 @@ class Conversation:
             )
         except (TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise self.error(
-                f"the model's chat template fails on this row: {error}",
+                f"the chat template fails on this row: {error}",
                 "Change the row to what the template accepts (roles, their order, tools).",
             ) from error
 
@@ -111,5 +111,5 @@ def _template(tokenizer: ChatTokenizer, tools: list[dict[str, Any]] | None) -> s
     except ValueError as error:
         raise ChatTemplateError(
             "the model's tokenizer has no chat template",
-            "Train a chat (instruct) model, or set chat_template in its tokenizer_config.json.",
+            "Train a chat (instruct) model, or give trainer.chat_template.",
         ) from error

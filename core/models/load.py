@@ -53,14 +53,16 @@ def load_config(source: str | Path) -> PreTrainedConfig:
     return config
 
 
-def load_tokenizer(source: str | Path) -> PreTrainedTokenizerBase:
-    """The model's own tokenizer. Raises RunFailure."""
+def load_tokenizer(source: str | Path, chat_template: str | None = None) -> PreTrainedTokenizerBase:
+    """The model's own tokenizer, with another chat template if one is given. Raises RunFailure."""
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             source, trust_remote_code=False
         )
     except (OSError, ValueError) as error:
         raise _unusable(source, str(error)) from error
+    if chat_template is not None:
+        tokenizer.chat_template = chat_template
     return tokenizer
 
 

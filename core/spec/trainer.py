@@ -129,6 +129,13 @@ class TrainerSpec(Spec):
         description="Several rows one after the other in one, none of which sees another; null: for "
         "pretrain only.",
     )
+    chat_template: str | None = Field(
+        None,
+        min_length=1,
+        max_length=65_536,
+        description="A Jinja template in place of the model's own, run in transformers' sandbox; it lies "
+        "with the tokenizer in every checkpoint.",
+    )
     adapter: AdapterSpec = FullSpec()
     optimizer: OptimizerSpec = ApolloMiniSpec()
     precision: Precision = Field(

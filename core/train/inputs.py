@@ -73,7 +73,9 @@ def read_rows_of(
     except (RowError, UnfitRowError) as error:
         raise data_failure(f"invalid_{param}", str(error), param=param) from error
     except ChatTemplateError as error:
-        raise data_failure("chat_template_error", str(error), param=param) from error
+        given = spec.trainer.chat_template is not None
+        blamed = "trainer.chat_template" if given else param
+        raise data_failure("chat_template_error", str(error), param=blamed) from error
     except OverlengthError as error:
         raise data_failure("example_too_long", str(error), param=param) from error
     except NothingToTrainError as error:

@@ -87,14 +87,17 @@ def _tell(spec: JobSpec, param: str, found: Rows, journal: Journal) -> None:
             without_target=report.without_target,
         )
     if len(found.rows) < report.kept:
+        assert spec.trainer.context_length is not None, "a resolved spec has one"
+        filled = sum(map(len, found.rows)) / (len(found.rows) * spec.trainer.context_length)
         journal.note(
             "rows.packed",
             f"{param}: {report.kept} rows stand in {len(found.rows)} of at most "
-            f"{spec.trainer.context_length} tokens",
+            f"{spec.trainer.context_length} tokens, of which {filled:.1%} are filled",
             level="info",
             param=param,
             rows=report.kept,
             packed=len(found.rows),
+            filled=round(filled, 4),
         )
 
 

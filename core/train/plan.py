@@ -45,7 +45,8 @@ def answer(order: PlanOrder, beside: Path | None = None) -> dict[str, Any]:
         planning = Planning.of(spec, load_config(order.model), order.device)
         data, lengths = order.data, None
         if beside is not None:
-            data, lengths = rows_known(planning, beside, load_tokenizer(order.model))
+            tokenizer = load_tokenizer(order.model, spec.trainer.chat_template)
+            data, lengths = rows_known(planning, beside, tokenizer)
         plan = job_plan(
             planning,
             budget_bytes=order.budget_bytes,

@@ -29,6 +29,7 @@ class PreviewOrder(Spec):
     line: int | None = None
     objective: Literal["pretrain", "sft", "dpo", "grpo"] | None = None
     train_on: Literal["assistant", "all"] = "assistant"
+    chat_template: str | None = None
 
 
 def answer(order: PreviewOrder, file: BinaryIO) -> dict[str, Any]:
@@ -36,14 +37,16 @@ def answer(order: PreviewOrder, file: BinaryIO) -> dict[str, Any]:
     try:
         row = row_at(_pieces(file), order.line)
         file.close()  # whoever sends learns that the rest is not wanted
-        tokenizer = load_tokenizer(order.model)
+        tokenizer = load_tokenizer(order.model, order.chat_template)
         shown = preview(row, tokenizer, objective=order.objective, train_on=order.train_on)
     except NoRowError as error:
         return _error("no_such_row", error, "line")
     except (RowError, UnfitRowError) as error:
         return _error("invalid_training_file", error, "training_file")
     except ChatTemplateError as error:
-        return _error("chat_template_error", error, "training_file")
+        given = order.chat_template is not None
+        param = "trainer.chat_template" if given else "training_file"
+        return _error("chat_template_error", error, param)
     except RunFailure as failure:
         return _error(failure.error.code, failure, "model")
     return {"preview": asdict(shown)}

@@ -39,7 +39,7 @@ def run_job(
     checkpoint = resumable(directory, journal)
     if checkpoint is not None:
         spec = _as_begun(spec, checkpoint)
-    tokenizer = load_tokenizer(source)
+    tokenizer = load_tokenizer(source, spec.trainer.chat_template)
     train, held_out, files = rows_of_job(spec, beside, tokenizer, journal, cache)
     spec, plan = planned(spec, source, train, device(), journal)
     course = Course(spec, source, tokenizer, train, held_out, directory, journal, files)
