@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.examples import CURVES
+from benchmarks.examples import BY_EPOCH, CURVES
 from benchmarks.figures import Line, Panel, draw
 
 PANELS = {
@@ -42,6 +42,10 @@ def panels(curves: dict[str, Any]) -> list[Panel]:
             [
                 Line("of the step's rows", curves[kind][CURVES[kind][0]], 7),
                 Line("of held-out rows", curves[kind][CURVES[kind][1]], 0),
+                *(
+                    Line("mean of an epoch", curves[kind][f"{metric}_of_epochs"], 3)
+                    for metric in BY_EPOCH.get(kind, ())
+                ),
             ],
         )
         for kind, (title, measure) in PANELS.items()

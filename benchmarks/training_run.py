@@ -2,7 +2,9 @@
 
 import json
 import sys
+from math import ceil
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from benchmarks.cases import output_of
@@ -43,3 +45,13 @@ def measured(events: list[RunEvent], metric: str) -> Curve:
 def stepped(events: list[RunEvent], metric: str) -> Curve:
     """A metric of the steps themselves."""
     return [(e.step, e.metrics[metric]) for e in events if isinstance(e, StepDone)]
+
+
+def by_epoch(events: list[RunEvent], metric: str) -> Curve:
+    """A metric of the steps as its mean over each epoch, at the epoch's last step."""
+    epochs: dict[int, Curve] = {}
+    for event in events:
+        if isinstance(event, StepDone):
+            epoch = ceil(round(event.metrics["epoch"], 6))
+            epochs.setdefault(epoch, []).append((event.step, event.metrics[metric]))
+    return [(points[-1][0], fmean(value for _, value in points)) for points in epochs.values()]

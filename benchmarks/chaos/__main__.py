@@ -89,6 +89,7 @@ def _play_all(stage: Stage, options: argparse.Namespace, *, pausing: bool) -> No
         before = len(stage.tally.found)
         try:
             play(stage, number, options.seed, options.jobs, pausing=pausing)
+            stage.tally.rounds += 1
         except KeyboardInterrupt:
             break
         except Exception as error:  # noqa: BLE001 - a bug of this benchmark's own must not hide the other rounds
@@ -108,7 +109,7 @@ def _report(stage: Stage, options: argparse.Namespace, *, pausing: bool) -> dict
     recoveries = sorted(tally.recoveries_s)
     left_out = set(FAULTS) - set(stage.faults)
     return {
-        "rounds": options.rounds,
+        "rounds": tally.rounds,
         "seed": options.seed,
         "jobs": tally.jobs,
         **{key: counts[key] for key in (*KEYS, "broken_rounds")},

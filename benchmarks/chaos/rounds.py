@@ -42,8 +42,9 @@ class Planned:
 
 @dataclass(slots=True)
 class Tally:
-    """What all rounds came to."""
+    """What all rounds came to; those that were played to their end are counted."""
 
+    rounds: int = 0
     jobs: int = 0
     attempts: int = 0
     faults: Counter[str] = field(default_factory=Counter)

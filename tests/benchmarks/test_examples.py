@@ -18,6 +18,10 @@ def test_each_example_job_runs_as_it_stands_and_leaves_its_curves(tmp_path):
         for metric in metrics:
             steps = [step for step, _ in report["curves"][kind][metric]]
             assert steps == ([0, STEPS] if "valid" in metric else [1, STEPS]), (kind, metric)
+    rewards = [reward for _, reward in report["curves"]["grpo"]["reward_mean"]]
+    assert report["curves"]["grpo"]["reward_mean_of_epochs"] == [
+        (STEPS, pytest.approx(sum(rewards) / STEPS))
+    ]
     assert report["full_valid_loss_sft_last"] < report["full_valid_loss_sft_first"]
     assert report["valid_reward_accuracy_dpo_first"] == pytest.approx(0.5)
     draw(panels(report["curves"]), tmp_path / "curves.png")
