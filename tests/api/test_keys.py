@@ -17,11 +17,20 @@ ROUTES = [
     ("GET", "/v1/fine_tuning/jobs"),
     ("GET", "/v1/fine_tuning/jobs/ftjob-x"),
     ("POST", "/v1/fine_tuning/jobs/ftjob-x/cancel"),
+    ("POST", "/v1/fine_tuning/jobs/ftjob-x/pause"),
+    ("POST", "/v1/fine_tuning/jobs/ftjob-x/resume"),
     ("GET", "/v1/fine_tuning/jobs/ftjob-x/events"),
     ("GET", "/v1/fine_tuning/jobs/ftjob-x/checkpoints"),
+    ("POST", "/v1/fine_tuning/alpha/graders/validate"),
+    ("POST", "/v1/fine_tuning/alpha/graders/run"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/tiny"),
+    ("POST", "/v1/trainer/plan"),
     ("POST", "/v1/trainer/preview"),
+    ("POST", "/v1/uploads"),
+    ("POST", "/v1/uploads/upload-x/parts"),
+    ("POST", "/v1/uploads/upload-x/complete"),
+    ("POST", "/v1/uploads/upload-x/cancel"),
 ]
 
 
@@ -38,6 +47,7 @@ def test_these_are_all_routes_but_the_open_ones(app):
     listed = {path.replace("file-x", "{file_id}") for _, path in ROUTES}
     listed = {path.replace("ftjob-x", "{job_id}").replace("tiny/", "") for path in listed}
     listed = {path.replace("models/tiny", "models/{model}") for path in listed}
+    listed = {path.replace("upload-x", "{upload_id}") for path in listed}
     assert set(app.openapi()["paths"]) == listed | open_
 
 
