@@ -26,6 +26,8 @@ from core.train.forecast import job_plan, rows_known
 from core.train.inputs import model_facts
 from core.train.planning import Planning
 
+ROWS_NAME = "rows"
+
 
 class PlanOrder(Spec):
     """``model``: a folder, whatever ``spec`` calls it. ``budget_bytes`` None: nothing to fit into."""
@@ -73,17 +75,21 @@ def main() -> None:
     logging.set_verbosity_error()
     order = PlanOrder.parse(json.loads(sys.stdin.buffer.readline()))
     with TemporaryDirectory(prefix="castalia-plan-") as folder:
-        beside = _laid_out(order, Path(folder))
-        json.dump(answer(order, beside), sys.stdout)
+        if not _laid_out(Path(folder)):
+            json.dump(answer(order), sys.stdout)
+            return
+        # Whatever the spec calls the file, a path among it, is no name to write to.
+        spec = order.spec.model_copy(update={"training_file": ROWS_NAME})
+        json.dump(answer(order.model_copy(update={"spec": spec}), Path(folder)), sys.stdout)
 
 
-def _laid_out(order: PlanOrder, folder: Path) -> Path | None:
-    """The folder with the file that follows the order, as a run has it; None if none follows."""
-    path = folder / INPUTS_FOLDER / order.spec.training_file
-    path.parent.mkdir(parents=True)
+def _laid_out(folder: Path) -> bool:
+    """Lay the file that follows the order out as a run has it; tell whether one follows."""
+    path = folder / INPUTS_FOLDER / ROWS_NAME
+    path.parent.mkdir()
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    return folder if path.stat().st_size else None
+    return path.stat().st_size > 0
 
 
 if __name__ == "__main__":
