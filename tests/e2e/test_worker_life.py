@@ -28,6 +28,7 @@ def worker(database_url, broker_url, toy_models_dir, tmp_path):
             "CASTALIA_BROKER_URL": broker_url.removesuffix("/0") + "/3",
             "CASTALIA_MODELS_DIR": str(toy_models_dir),
             "CASTALIA_RUNS_DIR": str(tmp_path / "runs"),
+            "CASTALIA_CACHE_DIR": str(tmp_path / "cache"),
             "CASTALIA_POLL_S": "0.1",
         }
         command = [sys.executable, "-m", "castalia", "worker", "--queue=train", "--concurrency=2"]
