@@ -84,13 +84,4 @@ def _ring_for_the_next() -> None:
 
 def ring(task: str, id: str) -> None:
     """Tell a worker to look at ``id``. Raises kombu's OperationalError if the broker is away."""
-    # A connection of its own: a pool would go on speaking to the broker that it was made for.
-    with app.connection_for_write() as connection:
-        app.send_task(
-            task,
-            (id,),
-            queue=QUEUE_OF_TASK[task],
-            expires=RING_EXPIRES_S,
-            retry=False,
-            connection=connection,
-        )
+    app.send_task(task, (id,), queue=QUEUE_OF_TASK[task], expires=RING_EXPIRES_S, retry=False)

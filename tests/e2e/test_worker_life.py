@@ -45,12 +45,12 @@ def worker(database_url, broker_url, toy_models_dir, tmp_path):
 
 @pytest.fixture
 def ring(broker_url):
+    from api.doorbell import Doorbell
     from core.spec.bell import TRAIN_TASK
-    from worker.app import app
-    from worker.app import ring as do
 
-    app.conf.broker_url = broker_url.removesuffix("/0") + "/3"
-    return lambda job_id: do(TRAIN_TASK, job_id)
+    # Not the worker's own application, whose connections would stay with this broker for other tests.
+    bell = Doorbell(broker_url.removesuffix("/0") + "/3")
+    return lambda job_id: bell.ring(TRAIN_TASK, job_id)
 
 
 @pytest.fixture
