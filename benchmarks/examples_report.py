@@ -5,14 +5,11 @@
 writes DATE-examples.png beside it.
 """
 
-import argparse
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from benchmarks.examples import BY_EPOCH, CURVES
-from benchmarks.figures import Line, Panel, draw
+from benchmarks.figures import Line, Panel, draw_result
 
 PANELS = {
     "pretrain": ("pretrain: a book", "loss, nats a token"),
@@ -25,12 +22,7 @@ PANELS = {
 
 def main() -> int:
     """Write it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    path = parser.parse_args().result
-    draw(panels(json.loads(path.read_text())["found"]["curves"]), path.with_suffix(".png"))
-    print(path.with_suffix(".png"))
-    return 0
+    return draw_result(__doc__ or "", panels)
 
 
 def panels(curves: dict[str, Any]) -> list[Panel]:

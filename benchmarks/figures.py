@@ -1,8 +1,11 @@
 """Curves as a picture: panels side by side, each of some curves over steps."""
 
-from collections.abc import Sequence
+import argparse
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -29,6 +32,16 @@ class Panel:
     measure: str
     lines: Sequence[Line]
     top: float | None = None
+
+
+def draw_result(about: str, panels: Callable[[dict[str, Any]], Sequence[Panel]]) -> int:
+    """The command of a report: the curves of the result that is named, as a picture beside it."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("result", type=Path)
+    path = parser.parse_args().result
+    draw(panels(json.loads(path.read_text())["found"]["curves"]), path.with_suffix(".png"))
+    print(path.with_suffix(".png"))
+    return 0
 
 
 def draw(panels: Sequence[Panel], path: Path) -> None:
