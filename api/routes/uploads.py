@@ -94,16 +94,18 @@ def cancel(service: ServiceDep, principal: PrincipalDep, upload_id: UploadId) ->
 
 
 def _chosen(upload: UploadRow, have: dict[str, PartRow], ids: Sequence[str]) -> list[PartRow]:
+    chosen: dict[str, PartRow] = {}
     for number, part_id in enumerate(ids):
         if part_id not in have:
             raise invalid(f"part_ids[{number}]", f"'{part_id}' is no part of '{upload.id}'")
-        if part_id in ids[:number]:
+        if part_id in chosen:
             raise invalid(f"part_ids[{number}]", f"'{part_id}' is named twice")
-    total = sum(have[part_id].bytes for part_id in ids)
+        chosen[part_id] = have[part_id]
+    total = sum(part.bytes for part in chosen.values())
     if total != upload.bytes:
         message = f"are {total} bytes together, but the upload was begun with {upload.bytes}"
         raise invalid("part_ids", f"{message}; send what is missing, or begin anew")
-    return [have[part_id] for part_id in ids]
+    return list(chosen.values())
 
 
 def _joined(
