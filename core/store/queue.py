@@ -38,8 +38,7 @@ def claim_next(
 
     ``device_bytes=None``: the worker does not know its memory, and takes any job.
     """
-    ready = or_(JobRow.not_before.is_(None), JobRow.not_before <= func.clock_timestamp())
-    query = _in_order(select(JobRow.id)).where(ready, _fits(device_bytes))
+    query = _in_order(select(JobRow.id)).where(_ready(), _fits(device_bytes))
     while True:
         job_id = session.scalar(query.limit(1).with_for_update(skip_locked=True, of=JobRow))
         if job_id is None:
@@ -51,8 +50,7 @@ def claim_next(
 
 def queued_jobs(session: Session) -> list[str]:
     """Ids of the jobs that wait for a worker and may run now, the next first."""
-    ready = or_(JobRow.not_before.is_(None), JobRow.not_before <= func.clock_timestamp())
-    return list(session.scalars(_in_order(select(JobRow.id)).where(ready)))
+    return list(session.scalars(_in_order(select(JobRow.id)).where(_ready())))
 
 
 def waiting(session: Session, jobs: Sequence[JobRow]) -> dict[str, Waiting]:
@@ -111,6 +109,10 @@ def _in_order(query: Select[Any]) -> Select[Any]:
             JobRow.position,
         )
     )
+
+
+def _ready() -> ColumnElement[bool]:
+    return or_(JobRow.not_before.is_(None), JobRow.not_before <= func.clock_timestamp())
 
 
 def _fits(device_bytes: int | None) -> ColumnElement[bool]:
