@@ -56,6 +56,11 @@ class WorkerSettings(ServiceSettings):
     orphan_blob_s: float = Field(
         3600, gt=0, description="Age at which a blob that no file names is deleted."
     )
+    audit_days: float = Field(
+        365,
+        gt=0,
+        description="Days for which the log of writes goes back; older ones are forgotten.",
+    )
 
     @property
     def stall_limits(self) -> StallLimits:

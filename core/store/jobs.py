@@ -17,6 +17,7 @@ from core.store.errors import NotFound
 from core.store.events import add_event
 from core.store.ids import new_id
 from core.store.paging import Page, page_of
+from core.store.quotas import UNLIMITED, Quotas, admit_job
 from core.store.tables import FileRow, JobRow
 from core.store.tables.jobs import JOB_STATUSES
 
@@ -33,11 +34,13 @@ def create_job(
     unfit: FileCheck,
     suffix: str | None = None,
     tags: dict[str, str] | None = None,
+    quotas: Quotas = UNLIMITED,
 ) -> JobRow:
     """A new job: queued if its files are checked already, else waiting for them.
 
-    It fails at once if a file is bad or ``unfit`` says why it is of no use to it.
+    It fails at once if a file is bad or ``unfit`` says why it is of no use to it. Raises QuotaExceeded.
     """
+    admit_job(session, project_id, quotas)
     row = JobRow(
         id=new_id("ftjob-"),
         project_id=project_id,

@@ -4,11 +4,12 @@ from datetime import timedelta
 
 import pytest
 from kombu.exceptions import OperationalError
-from sqlalchemy import update
+from sqlalchemy import select, text, update
 
 from core.spec.bell import PREPARE_TASK, TRAIN_TASK
+from core.store.audit import Write, add_write
 from core.store.files import set_prepared
-from core.store.tables import BlobRow
+from core.store.tables import AuditRow, BlobRow
 from worker.janitor import Janitor
 
 LEASE_S, RING_AGAIN_S = 5, 30
@@ -132,3 +133,20 @@ def test_a_blob_of_no_file_is_deleted_when_it_is_old(
     stage.sweep(LEASE_S)
     assert records.blob_count() == 2
     assert b"".join(context.blobs.read(young.id)) == b"young"
+
+
+def test_the_log_of_writes_goes_back_as_far_as_is_asked_for(stage, context, database):
+    def add(request_id: str, age_days: float) -> None:
+        write = Write(None, None, None, request_id, None, "POST", "/v1/files", None, 401)
+        with database.begin() as session:
+            add_write(session, write)
+            aged = text(
+                "update audit set at = at - make_interval(secs => :s) where request_id = :i"
+            )
+            session.execute(aged, {"s": age_days * 86_400, "i": request_id})
+
+    add("old", context.settings.audit_days + 0.1)
+    add("kept", context.settings.audit_days - 0.1)
+    stage.sweep()
+    with database.begin() as session:
+        assert session.scalars(select(AuditRow.request_id)).all() == ["kept"]
