@@ -176,13 +176,13 @@ def _over_quota(error: QuotaExceeded) -> ApiError:
     if wait_s is None or wait_s > LONGEST_WAIT_S:
         headers["x-should-retry"] = "false"
     numbers = {"limit": error.limit, "used": error.used, "asked": error.asked}
-    help_ = HELP_WITH_QUOTA.get(error.quota, "wait")
     return ApiError(
         429,
         str(error),
         code="quota_exceeded",
         param=error.quota,
-        hint=f"{help_}; whoever runs the service can raise it with `castalia projects quota`",
+        hint=f"{HELP_WITH_QUOTA[error.quota]}; whoever runs the service can raise it: "
+        "`castalia projects quota`",
         details=[{"quota": error.quota, **numbers}],
         headers=headers,
     )

@@ -1,5 +1,6 @@
 """The sweep rings for what nobody heard, and takes back only what is surely lost."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from core.store.audit import Write, add_write
 from core.store.files import set_prepared
 from core.store.tables import AuditRow, BlobRow
 from worker.janitor import Janitor
+from worker.supervise import supervise_next
 
 LEASE_S, RING_AGAIN_S = 5, 30
 OVER = -1.0
@@ -56,6 +58,17 @@ def test_what_waits_is_rung_for_and_again_only_after_a_while(stage, add_job, tra
 def test_a_job_that_somebody_has_is_not_rung_for(stage, add_job, claim):
     claim(add_job())
     assert stage.sweep() == []
+
+
+def test_a_job_that_a_quota_holds_back_is_neither_rung_for_nor_taken(context, add_job, records):
+    job_id = add_job()
+    settings = context.settings.model_copy(update={"quota_running_jobs": 0})
+    held = replace(context, settings=settings)
+    stage = Stage(held)
+    assert stage.sweep() == []
+    stage._janitor.close()
+    assert supervise_next(held) is False
+    assert records.job(job_id).status == "queued"
 
 
 def test_a_ring_that_the_broker_did_not_take_is_given_at_the_next_sweep(stage, add_job):
