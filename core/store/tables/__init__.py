@@ -6,6 +6,7 @@ from core.store.tables.jobs import AttemptRow, CheckpointRow, EventRow, JobRow, 
 from core.store.tables.metadata import Row
 from core.store.tables.replays import ReplayRow
 from core.store.tables.uploads import PartRow, UploadRow
+from core.store.tables.webhooks import DeliveryRow, EndpointRow, SigningSecretRow
 from core.store.tables.workers import WorkerRow
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "BlobPieceRow",
     "BlobRow",
     "CheckpointRow",
+    "DeliveryRow",
+    "EndpointRow",
     "EventRow",
     "FileRow",
     "JobRow",
@@ -22,6 +25,7 @@ __all__ = [
     "ProjectRow",
     "ReplayRow",
     "Row",
+    "SigningSecretRow",
     "UploadRow",
     "WorkerRow",
 ]
