@@ -1,6 +1,8 @@
 """What a client may ask of webhook endpoints, and one try of one, with an answer at once."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -65,9 +67,10 @@ def unique(event_types: list[str]) -> list[str]:
 
 
 def check_url(sender: Sender, url: str) -> None:
-    """Raises ApiError if nothing would be sent to ``url``."""
+    """Raises ApiError if nothing would be sent to ``url``, and if too many are being looked up."""
     try:
-        sender.check(url)
+        with _place():
+            sender.check(url)
     except Refused as error:
         raise invalid("url", str(error)) from None
 
@@ -77,15 +80,10 @@ def status_of_try(sender: Sender, url: str, event_type: str, secrets: tuple[str,
 
     Raises ApiError where there is no answer, and if too many are being waited for.
     """
-    if not _places.acquire(blocking=False):
-        message = f"{AT_ONCE} webhook endpoints are being tried already"
-        raise ApiError(429, message, code="webhook_test_busy", headers={"retry-after": "5"})
     now = datetime.now(UTC)
     event = WebhookEvent(new_id("evt_"), event_type, int(now.timestamp()), {"id": SAMPLE_JOB})
-    try:
+    with _place():
         answer = sender.send(url, event, secrets, now)
-    finally:
-        _places.release()
     if answer.status is None:
         raise ApiError(
             400,
@@ -95,3 +93,15 @@ def status_of_try(sender: Sender, url: str, event_type: str, secrets: tuple[str,
             hint="look at the receiver; real events would be sent again later",
         )
     return answer.status
+
+
+@contextmanager
+def _place() -> Iterator[None]:
+    """One of few: slow names and slow receivers must not take the threads of all other requests."""
+    if not _places.acquire(blocking=False):
+        message = f"{AT_ONCE} webhook endpoints are being looked up or tried already"
+        raise ApiError(429, message, code="webhooks_busy", headers={"retry-after": "2"})
+    try:
+        yield
+    finally:
+        _places.release()

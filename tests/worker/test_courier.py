@@ -1,5 +1,6 @@
 """Every event reaches its receiver at least once, whatever is slow, away or dies meanwhile."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -237,3 +238,14 @@ def test_of_two_couriers_one_delivers_and_the_other_takes_over(
     assert len(receiver.received) == 2
     other.courier.close()
     database.close()
+
+
+def test_a_courier_that_fails_ends_its_process(database):
+    def broken():
+        raise ZeroDivisionError
+
+    end = threading.Event()
+    courier = Courier(database, Sender(), kept_s=KEPT_S, clock=broken)
+    with pytest.raises(ZeroDivisionError):
+        courier.run(end, look_s=0.001)
+    assert end.is_set()
