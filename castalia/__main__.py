@@ -21,6 +21,7 @@ from castalia.commands import (
     projects,
     train,
     up,
+    webhooks,
 )
 from castalia.errors import CastaliaError
 
@@ -46,6 +47,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(files.app, name="files")
 app.add_typer(data.app, name="data")
+app.add_typer(webhooks.app, name="webhooks")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from core.spec.errors import JobError
 from core.spec.job import JobSpec
 from core.spec.trainer import PRIORITIES
+from core.store.deliveries import tell_webhooks
 from core.store.errors import NotFound
 from core.store.events import add_event
 from core.store.ids import new_id
@@ -147,14 +148,16 @@ def park_job(session: Session, job: JobRow) -> None:
     job.status = "paused"
     job.pause_requested_at = None
     add_event(session, job, "Job paused", code="job.paused")
+    tell_webhooks(session, job, "fine_tuning.job.paused")
 
 
 def end_job(session: Session, job: JobRow, status: str, message: str, **event: Any) -> None:
-    """The one way into a terminal status: no lease survives it."""
+    """The one way into a terminal status: no lease survives it, and webhooks are told of it."""
     _let_go(job)
     job.status = status
     job.finished_at = func.now()
     add_event(session, job, message, **event)
+    tell_webhooks(session, job, f"fine_tuning.job.{status}")
 
 
 def _let_go(job: JobRow) -> None:

@@ -56,6 +56,7 @@ def settings(database_url, broker_url, models_dir) -> ApiSettings:
         models_dir=models_dir,
         max_body_bytes=MAX_BODY_BYTES,
         max_upload_bytes=MAX_UPLOAD_BYTES,
+        webhook_allow="127.0.0.1",
     )
 
 

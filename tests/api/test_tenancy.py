@@ -27,7 +27,8 @@ VOLATILE = {"date", "x-request-id", "openai-processing-ms"}
 WITHOUT_IDS = {"limit", "order", "purpose", "stream"}
 GRADER = {"type": "string_check", "name": "g", "input": "a", "reference": "a", "operation": "eq"}
 UPLOAD = {"filename": "f", "purpose": "evals", "bytes": 9, "mime_type": "text/plain"}
-JOBS, UPLOADS = "/v1/fine_tuning/jobs", "/v1/uploads"
+HOOK = {"name": "hook", "url": "http://127.0.0.1:9/"}  # where nobody listens
+JOBS, UPLOADS, HOOKS = "/v1/fine_tuning/jobs", "/v1/uploads", "/v1/webhook_endpoints"
 
 
 @dataclass
@@ -60,6 +61,12 @@ class Ids:
             ("POST", "/v1/fine_tuning/alpha/graders/validate"): [{"json": {"grader": GRADER}}],
             ("POST", "/v1/fine_tuning/alpha/graders/run"): [
                 {"json": {"grader": GRADER, "model_sample": "a"}}
+            ],
+            ("POST", HOOKS): [{"json": HOOK}],
+            ("POST", f"{HOOKS}/{{endpoint_id}}"): [{"json": {"name": "other"}}],
+            ("POST", f"{HOOKS}/{{endpoint_id}}/rotate_secret"): [{"json": {}}],
+            ("POST", f"{HOOKS}/{{endpoint_id}}/test"): [
+                {"json": {"event_type": "fine_tuning.job.succeeded"}}
             ],
         }
         return asked.get((method, path))
@@ -117,6 +124,7 @@ class Walk:
 def theirs(client, database, blobs, run_job, body, project) -> dict[str, list[str]]:
     """Everything that A has: some ids of each kind."""
     key = {"idempotency-key": new_id("key-")}
+    hook = client.post(HOOKS, json=HOOK).json()["id"]
     queued = client.post(JOBS, json=body, headers=key).json()["id"]
     done, running, paused = run_job(), run_job(), client.post(JOBS, json=body).json()["id"]
     with database.begin() as session:
@@ -142,7 +150,8 @@ def theirs(client, database, blobs, run_job, body, project) -> dict[str, list[st
         "upload_id": [pending, complete],
         "part_id": parts,
         "model": [model, f"{model}:ckpt-step-3"],
-        "after": [files[0], jobs[0], events[0]["id"], checkpoints[0]["id"]],
+        "endpoint_id": [hook],
+        "after": [files[0], jobs[0], events[0]["id"], checkpoints[0]["id"], hook],
         "idempotency_key": list(key.values()),
     }
 
@@ -154,7 +163,10 @@ def own(stranger) -> dict[str, str]:
     file = stranger.post("/v1/files", files=files, data={"purpose": "fine-tune"}).json()["id"]
     upload = stranger.post(UPLOADS, json=UPLOAD).json()["id"]
     job = stranger.post(JOBS, json={"model": "tiny", "training_file": file}).json()["id"]
-    return {"file_id": file, "upload_id": upload, "job_id": job, "model": "tiny"}
+    hook = stranger.post(HOOKS, json=HOOK).json()["id"]
+    return {
+        "file_id": file, "upload_id": upload, "job_id": job, "model": "tiny", "endpoint_id": hook,
+    }  # fmt: skip
 
 
 def ghost(id: str) -> str:

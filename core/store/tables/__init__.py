@@ -13,6 +13,7 @@ from core.store.tables.jobs import AttemptRow, CheckpointRow, EventRow, JobRow, 
 from core.store.tables.metadata import Row
 from core.store.tables.replays import ReplayRow
 from core.store.tables.uploads import PartRow, UploadRow
+from core.store.tables.webhooks import DeliveryRow, EndpointRow, SigningSecretRow
 from core.store.tables.workers import WorkerRow
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "BlobPieceRow",
     "BlobRow",
     "CheckpointRow",
+    "DeliveryRow",
+    "EndpointRow",
     "EventRow",
     "FileRow",
     "FormerSecretRow",
@@ -33,6 +36,7 @@ __all__ = [
     "QuotaRow",
     "ReplayRow",
     "Row",
+    "SigningSecretRow",
     "UploadRow",
     "WorkerRow",
 ]
