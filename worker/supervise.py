@@ -114,9 +114,11 @@ class _Attempt:
         self._pen.write(lambda session: stop_attempt(session, self._lease, reason))
 
     def _fail(self, error: JobError) -> None:
-        """The log is stored first, so that the row can name it."""
+        """The log is stored first, so that the row can name it; a job that is to be cancelled names none."""
         context, lease = self._context, self._lease
-        words = store_log(context.blobs, run_directory(context, lease), self._keeper)
+        words = None
+        if self._keeper.wish != "cancel":
+            words = store_log(context.blobs, run_directory(context, lease), self._keeper)
         retries = context.settings.retries
         self._pen.write(lambda session: fail_attempt(session, lease, error, retries, log=words))
 

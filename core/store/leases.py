@@ -86,6 +86,13 @@ def renew_lease(session: Session, lease: Lease, *, lease_s: float) -> Wish | Non
     return found[0]  # type: ignore[no-any-return]
 
 
+def wish_of(row: JobRow) -> Wish | None:
+    """What the user wants of a job by its row."""
+    if row.cancel_requested_at is not None:
+        return "cancel"
+    return None if row.pause_requested_at is None else "pause"
+
+
 def held_job(session: Session, lease: Lease) -> JobRow:
     """The job's row, locked. Raises LeaseLost."""
     row = session.scalar(
