@@ -113,7 +113,7 @@ class Watch:
     def _take_events(self) -> None:
         events = self._follower.new_events()
         # Before anything is written: the database may be away for longer than a run may be silent.
-        self._pulse.hear(events)
+        self._pulse.hear(events, self._follower.beats())
         if not events:
             return
 
