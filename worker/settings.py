@@ -57,6 +57,10 @@ class WorkerSettings(ServiceSettings):
         3600, gt=0, description="Age at which a blob that no file names is deleted."
     )
 
+    orphan_run_s: float = Field(
+        3600, gt=0, description="Age at which a run directory that no lease holds is deleted."
+    )
+
     @property
     def stall_limits(self) -> StallLimits:
         """What silence of a run is too long."""

@@ -56,6 +56,7 @@ def _claim(context: WorkerContext) -> Lease | None:
                 session,
                 worker=context.name,
                 lease_s=settings.lease_s,
+                device=None if context.device is None else context.device.name,
                 device_bytes=settings.device_bytes,
             )
     except DatabaseDown as error:
@@ -98,7 +99,7 @@ class _Attempt:
         context, lease, keeper, pen = self._context, self._lease, self._keeper, self._pen
         directory, settings = lay_out(context, lease, keeper), context.settings
         with (
-            Trainer(directory, settings.cache_dir, settings.cache_bytes) as trainer,
+            Trainer(directory, settings.cache_dir, settings.cache_bytes, context.gpu) as trainer,
             Uploader(context, lease, keeper, pen) as uploader,
         ):
             watch = Watch(directory, lease, trainer, uploader, keeper, pen, settings)

@@ -32,7 +32,12 @@ class Waiting:
 
 
 def claim_next(
-    session: Session, *, worker: str, lease_s: float, device_bytes: int | None = None
+    session: Session,
+    *,
+    worker: str,
+    lease_s: float,
+    device: str | None = None,
+    device_bytes: int | None = None,
 ) -> Lease | None:
     """The first job in the queue that may run now and fits into ``device_bytes``; None if there is none.
 
@@ -43,7 +48,7 @@ def claim_next(
         job_id = session.scalar(query.limit(1).with_for_update(skip_locked=True, of=JobRow))
         if job_id is None:
             return None
-        lease = claim_job(session, job_id, worker=worker, lease_s=lease_s)
+        lease = claim_job(session, job_id, worker=worker, lease_s=lease_s, device=device)
         if lease is not None:
             return lease
 
