@@ -113,7 +113,7 @@ def held_attempts(session: Session, job_ids: Collection[str]) -> dict[str, int |
     """By id, of those jobs that there are: the number of the attempt that holds it, None if none does."""
     held = case((JobRow.status == "running", JobRow.attempts))
     query = select(JobRow.id, held).where(JobRow.id.in_(job_ids))
-    return dict(session.execute(query).tuples())
+    return {row[0]: row[1] for row in session.execute(query)}
 
 
 def from_now(seconds: float) -> ColumnElement[Any]:
