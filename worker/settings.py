@@ -67,6 +67,10 @@ class WorkerSettings(ServiceSettings):
         30 * 86_400, gt=0, description="How long it is kept what was told to webhooks, and how."
     )
 
+    orphan_run_s: float = Field(
+        3600, gt=0, description="Age at which a run directory that no lease holds is deleted."
+    )
+
     @property
     def stall_limits(self) -> StallLimits:
         """What silence of a run is too long."""

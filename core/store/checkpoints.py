@@ -68,14 +68,10 @@ def list_checkpoints(
     )
 
 
-def latest_checkpoint(session: Session, job_id: str) -> CheckpointRow | None:
-    """The checkpoint with the most steps."""
-    return session.scalar(
-        select(CheckpointRow)
-        .where(CheckpointRow.job_id == job_id)
-        .order_by(CheckpointRow.step.desc())
-        .limit(1)
-    )
+def checkpoints_of(session: Session, job_id: str) -> Sequence[CheckpointRow]:
+    """All of a job's checkpoints, those with the most steps first."""
+    query = select(CheckpointRow).where(CheckpointRow.job_id == job_id)
+    return session.scalars(query.order_by(CheckpointRow.step.desc())).all()
 
 
 def checkpoint_files(session: Session, checkpoint_ids: Sequence[str]) -> dict[str, list[FileRow]]:

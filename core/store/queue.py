@@ -42,6 +42,7 @@ def claim_next(
     *,
     worker: str,
     lease_s: float,
+    device: str | None = None,
     device_bytes: int | None = None,
     quotas: Quotas = UNLIMITED,
 ) -> Lease | None:
@@ -61,7 +62,7 @@ def claim_next(
         if not has_room(session, project_id, quotas):  # another worker took the last room meanwhile
             held.add(project_id)
             continue
-        lease = claim_job(session, job_id, worker=worker, lease_s=lease_s)
+        lease = claim_job(session, job_id, worker=worker, lease_s=lease_s, device=device)
         if lease is not None:
             return lease
 

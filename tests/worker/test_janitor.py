@@ -11,6 +11,7 @@ from core.spec.bell import PREPARE_TASK, TRAIN_TASK
 from core.store.audit import Write, add_write
 from core.store.files import set_prepared
 from core.store.tables import AuditRow, BlobRow
+from core.store.workers import report_worker
 from worker.janitor import Janitor
 from worker.supervise import supervise_next
 
@@ -53,6 +54,24 @@ def test_what_waits_is_rung_for_and_again_only_after_a_while(stage, add_job, tra
     assert stage.sweep() == both
     assert stage.sweep(RING_AGAIN_S - 1) == []
     assert stage.sweep(1) == both
+
+
+def test_an_idle_worker_is_rung_for_once_however_many_jobs_wait(stage, database, add_job, claim):
+    with database.begin() as session:
+        for name in ("busy", "one", "another"):
+            report_worker(session, name, version="1", device="cpu", device_bytes=None)
+    claim(add_job())
+    waiting = [(TRAIN_TASK, add_job()) for _ in range(5)]
+    assert stage.sweep() == waiting[:2]
+    assert stage.sweep(1) == waiting[2:4]  # whoever did not hear the first ones
+    assert stage.sweep(1) == waiting[4:]
+    assert stage.sweep(1) == []
+
+
+def test_where_no_worker_says_that_it_is_there_one_at_a_time_is_rung_for(stage, add_job):
+    waiting = [(TRAIN_TASK, add_job()) for _ in range(2)]
+    assert stage.sweep() == waiting[:1]
+    assert stage.sweep(1) == waiting[1:]
 
 
 def test_a_job_that_somebody_has_is_not_rung_for(stage, add_job, claim):
