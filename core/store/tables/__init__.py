@@ -4,6 +4,7 @@ from core.store.tables.access import KeyRow, ProjectRow
 from core.store.tables.artifacts import BlobPieceRow, BlobRow, FileRow
 from core.store.tables.jobs import AttemptRow, CheckpointRow, EventRow, JobRow, MetricRow
 from core.store.tables.metadata import Row
+from core.store.tables.permissions import PermissionRow
 from core.store.tables.replays import ReplayRow
 from core.store.tables.uploads import PartRow, UploadRow
 from core.store.tables.workers import WorkerRow
@@ -19,6 +20,7 @@ __all__ = [
     "KeyRow",
     "MetricRow",
     "PartRow",
+    "PermissionRow",
     "ProjectRow",
     "ReplayRow",
     "Row",
