@@ -8,7 +8,17 @@ from fastapi import FastAPI
 
 from api.errors import install_error_handlers
 from api.middleware import BodyLimit, Stamp
-from api.routes import events, files, graders, health, jobs, models, trainer, uploads
+from api.routes import (
+    events,
+    files,
+    graders,
+    health,
+    jobs,
+    models,
+    permissions,
+    trainer,
+    uploads,
+)
 from api.service import Service
 from api.settings import ApiSettings
 from api.views.error import ErrorView
@@ -42,7 +52,7 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
     )
     app.state.service = service
     install_error_handlers(app)
-    for room in (events, files, graders, jobs, models, trainer, uploads):
+    for room in (events, files, graders, jobs, models, permissions, trainer, uploads):
         app.include_router(room.router, prefix=PREFIX, responses=ERRORS)
     app.include_router(health.router)
     app.add_middleware(

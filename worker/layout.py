@@ -5,27 +5,34 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from core.models.catalog import UnknownModel
 from core.spec.errors import RunFailure, data_failure, spec_failure
 from core.spec.run import CHECKPOINTS_FOLDER, INPUTS_FOLDER, SPEC_FILE, checkpoint_name
 from core.store.checkpoints import checkpoint_files, latest_checkpoint
-from core.store.errors import NotFound
+from core.store.database import Session
+from core.store.errors import Conflict, NotFound
 from core.store.files import get_file
 from core.store.leases import Lease
+from core.store.models import find_model
 from core.store.tables import FileRow
+from core.store.weights import whole_model
 from worker.context import WorkerContext
 from worker.keeper import LeaseKeeper
 from worker.pen import patiently
 from worker.space import check_space, failing_when_full
 
+Param = Literal["training_file", "validation_file", "model"]
+
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A stored file and its place in the run directory."""
+    """A stored file and its place in the run directory; ``param``: the field of the spec that asks for it."""
 
     file: FileRow
     target: Path
+    param: Param
 
 
 def run_directory(context: WorkerContext, lease: Lease) -> Path:
@@ -55,7 +62,8 @@ def lay_out(context: WorkerContext, lease: Lease, keeper: LeaseKeeper) -> Path:
                 "file not fetched",
                 limit_s=limit_s,
             )
-        _link_model(context, lease.spec.model, directory / INPUTS_FOLDER)
+        if lease.spec.base_model is None:
+            _link_model(context, lease.spec.model, directory / INPUTS_FOLDER)
         (directory / SPEC_FILE).write_text(lease.spec.model_dump_json(indent=2) + "\n")
     keeper.heed()
     return directory
@@ -70,20 +78,34 @@ def remove_run(directory: Path) -> None:
 
 def _wanted(context: WorkerContext, lease: Lease, directory: Path) -> Iterator[Fetch]:
     with context.database.begin() as session:
-        for param in ("training_file", "validation_file"):
+        params: tuple[Param, ...] = ("training_file", "validation_file")
+        for param in params:
             file_id = getattr(lease.spec, param)
             if file_id is None:
                 continue
             try:
                 file = get_file(session, lease.project_id, file_id)
             except NotFound:
-                raise _deleted(lease, file_id) from None
-            yield Fetch(file, directory / INPUTS_FOLDER / file_id)
+                raise _deleted(lease, param) from None
+            yield Fetch(file, directory / INPUTS_FOLDER / file_id, param)
+        if lease.spec.base_model is not None:
+            yield from _weights(session, lease, directory / INPUTS_FOLDER / lease.spec.model)
         checkpoint = latest_checkpoint(session, lease.job_id)
         if checkpoint is not None:
             folder = directory / CHECKPOINTS_FOLDER / checkpoint_name(checkpoint.step)
             for file in checkpoint_files(session, [checkpoint.id])[checkpoint.id]:
-                yield Fetch(file, folder / file.filename)
+                yield Fetch(file, folder / file.filename, "training_file")
+
+
+def _weights(session: Session, lease: Lease, folder: Path) -> Iterator[Fetch]:
+    """The tuned model that the job starts from."""
+    try:
+        model = find_model(session, lease.project_id, lease.spec.model)
+        files = whole_model(session, model)
+    except (NotFound, Conflict):
+        raise _deleted(lease, "model") from None
+    for file in files:
+        yield Fetch(file.file, folder / file.path, "model")
 
 
 def _fetch(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, fetch: Fetch) -> None:
@@ -95,14 +117,21 @@ def _fetch(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, fetch: Fet
                 out.write(piece)
                 keeper.heed()
     except NotFound:
-        raise _deleted(lease, fetch.file.id) from None
+        raise _deleted(lease, fetch.param) from None
 
 
-def _deleted(lease: Lease, file_id: str) -> RunFailure:
-    param = "validation_file" if file_id == lease.spec.validation_file else "training_file"
+def _deleted(lease: Lease, param: Param) -> RunFailure:
+    name = getattr(lease.spec, param)
+    if param == "model":
+        return spec_failure(
+            "model_not_found",
+            f"model '{name}' was deleted, or is no longer shared, before the job could read it",
+            param=param,
+            hint="start a new job from another model",
+        )
     return data_failure(
         f"invalid_{param}",
-        f"{param} '{file_id}' was deleted before the job could read it",
+        f"{param} '{name}' was deleted before the job could read it",
         param=param,
         hint="upload the file again and create a new job",
     )

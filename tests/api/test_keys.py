@@ -25,6 +25,10 @@ ROUTES = [
     ("POST", "/v1/fine_tuning/alpha/graders/run"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/tiny"),
+    ("DELETE", "/v1/models/tiny"),
+    ("POST", "/v1/fine_tuning/checkpoints/ft:x/permissions"),
+    ("GET", "/v1/fine_tuning/checkpoints/ft:x/permissions"),
+    ("DELETE", "/v1/fine_tuning/checkpoints/ft:x/permissions/cp_x"),
     ("POST", "/v1/trainer/plan"),
     ("POST", "/v1/trainer/preview"),
     ("POST", "/v1/uploads"),
@@ -48,6 +52,8 @@ def test_these_are_all_routes_but_the_open_ones(app):
     listed = {path.replace("ftjob-x", "{job_id}").replace("tiny/", "") for path in listed}
     listed = {path.replace("models/tiny", "models/{model}") for path in listed}
     listed = {path.replace("upload-x", "{upload_id}") for path in listed}
+    listed = {path.replace("ft:x", "{checkpoint}") for path in listed}
+    listed = {path.replace("cp_x", "{permission_id}") for path in listed}
     assert set(app.openapi()["paths"]) == listed | open_
 
 

@@ -5,6 +5,7 @@ from openai import BadRequestError, NotFoundError
 from sqlalchemy import update
 
 from core.store.attempts import succeed_job
+from core.store.checkpoints import add_checkpoint
 from core.store.tables import JobRow
 
 
@@ -15,6 +16,7 @@ def tuned(database, run_job):
     def make(name: str) -> str:
         lease = run_job()
         with database.begin() as session:
+            add_checkpoint(session, lease, step=1, metrics={}, files=[])
             succeed_job(session, lease, trained_tokens=1)
             session.execute(
                 update(JobRow).where(JobRow.id == lease.job_id).values(fine_tuned_model=name)
