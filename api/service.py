@@ -32,7 +32,7 @@ class Service:
             database=database,
             blobs=open_blobs(database, settings.artifacts_url),
             doorbell=Doorbell(settings.broker_url),
-            catalog=Catalog(settings.models_dir),
+            catalog=Catalog(settings.models_dir, settings.allowed_models),
         )
 
 

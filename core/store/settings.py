@@ -1,9 +1,14 @@
 """What every process of the service must be told, read from ``CASTALIA_*`` in the environment."""
 
+import re
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PINNED = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)
+"""A model of a hub, at a commit."""
 
 
 class ServiceSettings(BaseSettings):
@@ -21,3 +26,23 @@ class ServiceSettings(BaseSettings):
         Path("models"),
         description="Folder of base models: NAME/ or ORGANISATION/NAME/, each with config.json",
     )
+    allowed_models: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+        None,
+        description="Names of the base models that may be used, commas between; unset: all in the folder.",
+    )
+
+    @field_validator("allowed_models", mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        return tuple(re.split(r"[\s,]+", given.strip(" ,"))) if isinstance(given, str) else given
+
+    @field_validator("allowed_models")
+    @classmethod
+    def _only_pinned(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in names or ():
+            if "@" in name and PINNED.fullmatch(name) is None:
+                raise ValueError(
+                    f"'{name}' is not pinned: a branch or tag can move; write ORGANISATION/NAME@COMMIT "
+                    "with the commit's 40 hexadecimal digits"
+                )
+        return names
