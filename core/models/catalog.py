@@ -49,7 +49,7 @@ class NeedsCode(ModelUnusable):
     def __init__(self, name: str, file: str) -> None:
         super().__init__(
             f"the model '{name}' wants code of its own to be run (auto_map in its {file}), "
-            f"which is never done; if its model_type is one that transformers knows, take auto_map out of {file}"
+            "which is never done; if transformers knows its model_type, take auto_map out of that file"
         )
 
 
