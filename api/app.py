@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from api.errors import install_error_handlers
 from api.middleware import BodyLimit, Stamp
 from api.routes import (
+    chat,
     events,
     files,
     graders,
@@ -52,7 +53,7 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
     )
     app.state.service = service
     install_error_handlers(app)
-    for room in (events, files, graders, jobs, models, permissions, trainer, uploads):
+    for room in (chat, events, files, graders, jobs, models, permissions, trainer, uploads):
         app.include_router(room.router, prefix=PREFIX, responses=ERRORS)
     app.include_router(health.router)
     app.add_middleware(

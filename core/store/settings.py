@@ -31,6 +31,10 @@ class ServiceSettings(BaseSettings):
         description="Names of the base models that may be used, commas between; unset: all in the folder.",
     )
 
+    chat_limit_s: float = Field(
+        120.0, gt=0.0, description="A chat of which nothing is heard for so long is given up."
+    )
+
     @field_validator("allowed_models", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:

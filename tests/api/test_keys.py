@@ -7,6 +7,7 @@ from core.store.keys import new_secret, revoke_key
 from core.store.tables import KeyRow
 
 ROUTES = [
+    ("POST", "/v1/chat/completions"),
     ("GET", "/v1/files"),
     ("POST", "/v1/files"),
     ("GET", "/v1/files/file-x"),
