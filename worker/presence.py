@@ -11,6 +11,7 @@ from typing import Self
 from core.store.database import Database, DatabaseDown
 from core.store.workers import SILENT_S, remove_worker, report_worker
 from worker.device import Device
+from worker.limits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +29,13 @@ class Presence:
         version: str,
         device: Device,
         every_s: float = REPORT_EVERY_S,
+        limits: Limits | None = None,
     ) -> None:
         self._database = database
         self._name = name
         self._version = version
         self._device = device
+        self._limits = limits
         self._every_s = every_s
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -72,6 +75,7 @@ class Presence:
                     version=self._version,
                     device=device.name,
                     device_bytes=device.bytes,
+                    limits=None if self._limits is None else self._limits.known,
                 )
         except DatabaseDown as error:
             log.warning("the database is away: %s", str(error).splitlines()[0])

@@ -9,10 +9,11 @@ from api.auth import PrincipalDep
 from api.bases import refused_model
 from api.errors import ApiError
 from api.service import Service, ServiceDep
-from api.views.model import ModelView
+from api.views.model import LimitsOf, ModelView, limits_on
 from api.views.shape import DeletedView, ListView
 from core.models.catalog import ModelUnusable, UnknownModel
 from core.store.models import delete_model, find_model, tuned_models
+from core.store.workers import live_workers
 
 log = logging.getLogger(__name__)
 
@@ -24,17 +25,22 @@ def list_(service: ServiceDep, principal: PrincipalDep) -> ListView[ModelView]:
     """Base models first, then the project's tuned models."""
     with service.database.begin() as session:
         tuned = tuned_models(session, principal.project_id)
-    return ListView(data=[*_bases(service), *map(ModelView.of_job, tuned)], has_more=False)
+        limits = limits_on(live_workers(session))
+    views = [*_bases(service, limits), *(ModelView.of_job(job, limits) for job in tuned)]
+    return ListView(data=views, has_more=False)
 
 
 @router.get("/{model:path}")
 def retrieve(service: ServiceDep, principal: PrincipalDep, model: str) -> ModelView:
     """One model, also a checkpoint, of the project's own or shared with it. Names hold slashes and colons."""
+    with service.database.begin() as session:
+        limits = limits_on(live_workers(session))
     try:
-        return _base(service, model)
+        return _base(service, model, limits)
     except UnknownModel:
         with service.database.begin() as session:
-            return ModelView.of_tuned(find_model(session, principal.project_id, model))
+            found = find_model(session, principal.project_id, model)
+        return ModelView.of_tuned(found, limits)
     except ModelUnusable as error:
         raise refused_model(error) from None
 
@@ -57,17 +63,21 @@ def delete(service: ServiceDep, principal: PrincipalDep, model: str) -> DeletedV
     return DeletedView(id=model, object="model")
 
 
-def _bases(service: Service) -> Iterator[ModelView]:
+def _bases(service: Service, limits: LimitsOf) -> Iterator[ModelView]:
     for name in service.catalog.names():
         try:
-            yield _base(service, name)
+            yield _base(service, name, limits)
         except ModelUnusable as error:
             log.warning("not listed: %s", error)
 
 
-def _base(service: Service, name: str) -> ModelView:
+def _base(service: Service, name: str, limits: LimitsOf) -> ModelView:
     facts = service.catalog.facts(name)
     created = int((service.catalog.path(name) / "config.json").stat().st_mtime)
     return ModelView(
-        id=name, created=created, owned_by="castalia", context_length=facts.longest_context
+        id=name,
+        created=created,
+        owned_by="castalia",
+        context_length=facts.longest_context,
+        trainer_limits=limits(name),
     )
