@@ -9,7 +9,19 @@ from fastapi import FastAPI
 from api.audit import Audit
 from api.errors import install_error_handlers
 from api.middleware import BodyLimit, Stamp
-from api.routes import events, files, graders, health, jobs, models, trainer, uploads, webhooks
+from api.routes import (
+    chat,
+    events,
+    files,
+    graders,
+    health,
+    jobs,
+    models,
+    permissions,
+    trainer,
+    uploads,
+    webhooks,
+)
 from api.service import Service
 from api.settings import ApiSettings
 from api.views.error import ErrorView
@@ -45,7 +57,9 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
     )
     app.state.service = service
     install_error_handlers(app)
-    for room in (events, files, graders, jobs, models, trainer, uploads, webhooks):
+    for room in (
+        chat, events, files, graders, jobs, models, permissions, trainer, uploads, webhooks,
+    ):  # fmt: skip
         app.include_router(room.router, prefix=PREFIX, responses=ERRORS)
     app.include_router(health.router)
     app.add_middleware(

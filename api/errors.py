@@ -22,6 +22,7 @@ from core.spec.problems import Problem, problems_of
 from core.spec.tree import SpecError
 from core.store.database import DatabaseDown
 from core.store.errors import ArtifactsDown, Conflict, NotFound
+from core.store.models import ModelInUse
 from core.store.quotas import QuotaExceeded
 from core.store.replays import KeyReused
 
@@ -102,6 +103,10 @@ def _install_store_errors(app: FastAPI) -> None:
     @app.exception_handler(Conflict)
     def _(request: Request, error: Conflict) -> Response:
         return envelope(ApiError(400, str(error), code=error.code))
+
+    @app.exception_handler(ModelInUse)
+    def _(request: Request, error: ModelInUse) -> Response:
+        return envelope(ApiError(409, str(error), code=error.code, param="model"))
 
     @app.exception_handler(KeyReused)
     def _(request: Request, error: KeyReused) -> Response:

@@ -53,7 +53,7 @@ def plan_view(service: Service, principal: Principal, spec: JobSpec) -> PlanView
     largest = max(able, key=lambda worker: worker.device_bytes or 0, default=None)
     order: dict[str, Any] = {
         "spec": spec.model_dump(mode="json"),
-        "model": str(service.catalog.path(spec.model).resolve()),
+        "model": str(service.catalog.path(spec.base).resolve()),
         "device": "cpu" if largest is not None and largest.device == "cpu" else "cuda",
         "budget_bytes": None if largest is None else largest.device_bytes,
         "input_bytes": sum(file.bytes for file in files),

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, model_validator
 
 from api.agreement import check_method, invalid, with_method
+from api.bases import Bases
 from api.errors import ApiError, refusal
 from api.method import Method, SupervisedHyperparameters
 from core.data.template_syntax import syntax_problem
 from core.graders.check import refusals
-from core.models.catalog import Catalog, UnknownModel, UnreadableModel
 from core.spec.grader import GraderSpec
 from core.spec.job import LARGEST_SEED, Hyperparameters, JobSpec
 from core.spec.objective import GrpoSpec, SftSpec
@@ -101,6 +101,12 @@ class CompleteUpload(Spec):
     md5: str | None = Field(None, pattern=r"^[0-9a-fA-F]{32}$", description="Of the whole, in hex.")
 
 
+class ShareCheckpoint(Spec):
+    """Body of POST /v1/fine_tuning/checkpoints/{checkpoint}/permissions."""
+
+    project_ids: list[str] = Field(min_length=1, max_length=100)
+
+
 class ValidateGrader(Spec):
     """Body of POST /v1/fine_tuning/alpha/graders/validate."""
 
@@ -126,7 +132,7 @@ class CreateJob(Training):
     metadata: dict[TagKey, TagValue] | None = Field(None, max_length=16)
     integrations: list[Any] | None = Field(None, max_length=5)
 
-    def job_spec(self, catalog: Catalog) -> JobSpec:
+    def job_spec(self, bases: Bases) -> JobSpec:
         """The resolved spec. Raises ApiError or SpecError for what cannot be carried out."""
         self._refuse_contradictions()
         numbers = self._hyperparameters()
@@ -135,20 +141,16 @@ class CreateJob(Training):
                 "trainer.learning_rate",
                 "is absolute and cannot be combined with learning_rate_multiplier; give one of them",
             )
-        try:
-            facts = catalog.facts(self.model)
-        except UnknownModel as error:
-            raise ApiError(404, str(error), code="model_not_found", param="model") from None
-        except UnreadableModel as error:
-            raise ApiError(400, str(error), code="model_not_trainable", param="model") from None
+        base = bases.find(self.model)
         spec = JobSpec(
             model=self.model,
+            base_model=base.base_model,
             training_file=self.training_file,
             validation_file=self.validation_file,
             seed=secrets.randbelow(LARGEST_SEED) if self.seed is None else self.seed,
             hyperparameters=Hyperparameters.parse(numbers),
             trainer=self.trainer.spec(),
-        ).resolved(facts)
+        ).resolved(base.facts)
         self._refuse_grader_without_a_bench()
         return spec
 

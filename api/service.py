@@ -35,8 +35,8 @@ class Service:
             database=database,
             blobs=open_blobs(database, settings.artifacts_url),
             doorbell=Doorbell(settings.broker_url),
-            catalog=Catalog(settings.models_dir),
             sender=Sender(AllowList.parse(settings.webhook_allow)),
+            catalog=Catalog(settings.models_dir, settings.allowed_models),
         )
 
 

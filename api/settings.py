@@ -20,6 +20,8 @@ class ApiSettings(ServiceSettings):
     preview_limit_s: float = Field(
         120.0, gt=0.0, description="Longest time that a preview or a plan may take."
     )
+    chat: bool = Field(False, description="Whether models can be talked to.")
+    chat_queue: int = Field(8, ge=1, description="Chats that may wait; more are refused.")
     max_page: int = Field(
         1000, ge=1, le=10_000, description="Most items in one page of jobs or events."
     )

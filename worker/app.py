@@ -1,4 +1,4 @@
-"""All of Celery: the settings that survived kills of worker, broker and database, and two thin tasks.
+"""All of Celery: the settings that survived kills of worker, broker and database, and three thin tasks.
 
 Early acknowledgement, because a late one makes Redis deliver a long job twice; nothing is lost by it, since
 the row is the truth and the sweep rings again. No results, no prefetching, one job a process.
@@ -19,12 +19,14 @@ from kombu.exceptions import OperationalError
 
 from core.spec.bell import (
     BELL_SETTINGS,
+    CHAT_TASK,
     PREPARE_TASK,
     QUEUE_OF_TASK,
     RING_EXPIRES_S,
     TRAIN_TASK,
 )
 from core.store.queue import queued_jobs
+from worker.chat import ChatDesk
 from worker.context import WorkerContext
 from worker.device import Device
 from worker.prepare import prepare_file
@@ -83,6 +85,18 @@ def prepare(file_id: str) -> None:
     """Somebody rang for an uploaded file."""
     for job_id in prepare_file(context(), file_id):
         ring(TRAIN_TASK, job_id)
+
+
+@cache
+def chat_desk() -> ChatDesk:
+    """This process's own, with the one model that it keeps in memory."""
+    return ChatDesk(context())
+
+
+@app.task(name=CHAT_TASK)  # type: ignore[untyped-decorator]
+def chat(order_id: str) -> None:
+    """Somebody waits for an answer."""
+    chat_desk().serve(order_id)
 
 
 def _ring_for_the_next() -> None:

@@ -42,7 +42,7 @@ class WorkerContext:
             settings=settings,
             database=database,
             blobs=open_blobs(database, settings.artifacts_url),
-            catalog=Catalog(settings.models_dir),
+            catalog=Catalog(settings.models_dir, settings.allowed_models),
             name=process_name(),
             device=device,
         )

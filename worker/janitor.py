@@ -26,6 +26,7 @@ from core.store.replays import forget_old_requests
 from core.store.uploads import expire_uploads
 from core.store.workers import forget_silent_workers, idle_workers
 from worker.context import WorkerContext
+from worker.results import write_missing_results
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class Janitor:
             forget_old_requests(session)
             forget_old_writes(session, self._settings.audit_days * DAY_S)
             forget_silent_workers(session)
+        write_missing_results(self._context)
         if self._clock() - self._up_since >= self._settings.lease_s:
             queued += self._expire()
             self._delete_orphans()

@@ -12,6 +12,7 @@ from typing import Self
 from core.store.database import Database, DatabaseDown
 from core.store.workers import SILENT_S, remove_worker, report_worker
 from worker.device import Device
+from worker.limits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class Presence:
         version: str,
         devices: Sequence[Device],
         every_s: float = REPORT_EVERY_S,
+        limits: Limits | None = None,
     ) -> None:
         self._database = database
         self._name = name
@@ -40,6 +42,7 @@ class Presence:
         self._slots = {
             f"{name}/{slot}" if several else name: device for slot, device in enumerate(devices)
         }
+        self._limits = limits
         self._every_s = every_s
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -80,6 +83,7 @@ class Presence:
                         version=self._version,
                         device=device.name,
                         device_bytes=device.bytes,
+                        limits=None if self._limits is None else self._limits.known,
                     )
         except DatabaseDown as error:
             log.warning("the database is away: %s", str(error).splitlines()[0])

@@ -6,11 +6,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from celery.signals import worker_ready
 
+from core.models.catalog import Catalog
 from core.spec.bell import TRAIN_QUEUE
 from core.store.database import Database
 from worker.app import configure
 from worker.context import process_name
 from worker.device import Device, devices_of_slots, find_devices
+from worker.limits import Limits
 from worker.presence import Presence
 from worker.settings import WorkerSettings
 from worker.stale_runs import StaleRuns
@@ -31,7 +33,8 @@ def _run(
 ) -> None:
     with ExitStack() as beside:
         if devices:
-            for thread in (_presence(settings, devices), _stale_runs(settings)):
+            limits = Limits(Catalog(settings.models_dir, settings.allowed_models), devices[0])
+            for thread in (limits, _presence(settings, devices, limits), _stale_runs(settings)):
                 beside.enter_context(thread)
                 worker_ready.connect(thread.start)
         configure(settings, devices).worker_main(
@@ -48,12 +51,13 @@ def _run(
         )
 
 
-def _presence(settings: WorkerSettings, devices: Sequence[Device]) -> Presence:
+def _presence(settings: WorkerSettings, devices: Sequence[Device], limits: Limits) -> Presence:
     return Presence(
         Database(settings.database_url, pool_size=1),
         process_name(),
         version=_version(),
         devices=devices,
+        limits=limits,
     )
 
 

@@ -47,6 +47,9 @@ class WorkerSettings(ServiceSettings):
         gt=0,
         description="An artifact store that takes or gives nothing for so long is given up.",
     )
+    chat_idle_s: float = Field(
+        600, gt=0, description="A model that nobody talks to for so long leaves the memory."
+    )
     max_attempts: int = Field(
         5, ge=1, description="Failures without a fault of the user's, since the last checkpoint."
     )

@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 
 from core.spec.errors import JobError, RunFailure
-from core.store.attempts import fail_attempt, stop_attempt
+from core.store.attempts import fail_attempt
 from core.store.database import DatabaseDown
 from core.store.errors import LeaseLost
 from core.store.leases import Lease
@@ -22,6 +22,7 @@ from worker.keeper import LeaseKeeper, WishHeard
 from worker.last_words import store_log
 from worker.layout import lay_out, remove_run, run_directory
 from worker.pen import Pen
+from worker.results import Results
 from worker.trainer import Trainer
 from worker.upload import Uploader
 from worker.watch import STOPPED, Watch
@@ -73,6 +74,7 @@ class _Attempt:
         self._lease = lease
         self._keeper = keeper
         self._pen = Pen(context.database, keeper)
+        self._results = Results(context, lease, keeper, self._pen)
 
     def run(self) -> None:
         """Ends in a row that says how, unless the lease is lost: raises LeaseLost.
@@ -110,10 +112,10 @@ class _Attempt:
             except SystemExit:
                 _save(watch)
                 raise
-        watch.conclude(exit_code)
+        watch.conclude(exit_code, self._results)
 
     def _stop(self, reason: str) -> None:
-        self._pen.write(lambda session: stop_attempt(session, self._lease, reason))
+        self._results.stop(reason)
 
     def _fail(self, error: JobError) -> None:
         """The log is stored first, so that the row can name it; a job that is to be cancelled names none."""
@@ -122,7 +124,11 @@ class _Attempt:
         if self._keeper.wish != "cancel":
             words = store_log(context.blobs, run_directory(context, lease), self._keeper)
         retries = context.settings.retries
-        self._pen.write(lambda session: fail_attempt(session, lease, error, retries, log=words))
+        self._results.end(
+            lambda session, csv: fail_attempt(
+                session, lease, error, retries, log=words, results=csv
+            )
+        )
 
 
 def _save(watch: Watch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.spec.errors import ExitCode, JobError, RunFailure
 from core.spec.events import Failed, Finished, RunEvent, Saved, Stopped
-from core.store.attempts import stop_attempt, succeed_job
+from core.store.attempts import succeed_job
 from core.store.database import Session
 from core.store.leases import Lease, Wish
 from core.store.record import record_events
@@ -17,6 +17,7 @@ from worker.host_memory import oom_kills
 from worker.keeper import LeaseKeeper
 from worker.pen import Pen
 from worker.pulse import Pulse
+from worker.results import Results
 from worker.settings import WorkerSettings
 from worker.stopping import Stopping
 from worker.trainer import Trainer
@@ -85,18 +86,20 @@ class Watch:
         self._take_events()
         self._uploader.finish(within_s=self._settings.stop_grace_s / 2)
 
-    def conclude(self, exit_code: int) -> None:
+    def conclude(self, exit_code: int, results: Results) -> None:
         """Write how the attempt ended, unless it failed. Raises LeaseLost, and RunFailure with the reason."""
         last = self._last
         if isinstance(last, Finished) and exit_code == ExitCode.done:
             tokens = last.trained_tokens
-            self._pen.write(
-                lambda session: succeed_job(session, self._lease, trained_tokens=tokens)
+            results.end(
+                lambda session, csv: succeed_job(
+                    session, self._lease, trained_tokens=tokens, results=csv
+                )
             )
         elif isinstance(last, Failed):
             raise RunFailure(last.error, ExitCode.unexpected)
         elif isinstance(last, Stopped) or self._stopping.begun:
-            self._pen.write(lambda session: stop_attempt(session, self._lease, STOPPED))
+            results.stop(STOPPED)
         else:
             short = oom_kills() > self._oom_kills
             reason = self._stalled or error_of(exit_code, self._directory, host_short=short)

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from api.auth import ReadDep, SubmitDep
+from api.bases import Bases, hold_base
 from api.job_files import check_files
 from api.plan import PlanView, plan_view
 from api.replay import SenderDep
@@ -43,7 +44,7 @@ def create(
     The row is committed before the queue is told. The same request again, by its Idempotency-Key or as a
     client's own retry, is answered with the same job.
     """
-    spec, request = body.job_spec(service.catalog), sender.sent(body)
+    spec, request = body.job_spec(Bases(service, principal)), sender.sent(body)
     if body.trainer.dry_run:
         with service.database.begin() as session:
             check_files(session, principal, spec)
@@ -54,6 +55,7 @@ def create(
             response.headers["idempotent-replayed"] = "true"
             return _view(service, session, row, principal)
         check_files(session, principal, spec)
+        hold_base(session, principal, spec.model)
         row = create_job(
             session,
             principal.project_id,

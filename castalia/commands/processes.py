@@ -57,7 +57,8 @@ def api(
 
 def worker(
     queue: Annotated[
-        Literal["train", "prepare", "all"], typer.Option(help="Which queue to serve.")
+        Literal["train", "prepare", "chat", "all"],
+        typer.Option(help="Which queue to serve; all: train and prepare."),
     ] = "all",
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once; one a device.")] = 1,
 ) -> None:

@@ -14,6 +14,7 @@ from core.store.tables import BlobRow, FileRow, PartRow
 TRAINING_PURPOSE = "fine-tune"
 CHECKPOINT_PURPOSE = "checkpoint"
 LOG_PURPOSE = "fine-tune-log"
+RESULTS_PURPOSE = "fine-tune-results"
 
 
 def add_file(
@@ -93,6 +94,11 @@ def set_prepared(
         .where(FileRow.id == file_id, FileRow.status == "uploaded")
         .values(status="processed" if ok else "error", status_details=details, report=report)
     )
+
+
+def is_named(session: Session, blob_id: str) -> bool:
+    """Whether a file holds these bytes."""
+    return bool(session.scalar(select(exists().where(FileRow.blob_id == blob_id))))
 
 
 def orphaned_blobs(session: Session, older_than_s: float) -> list[str]:

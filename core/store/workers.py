@@ -1,6 +1,7 @@
 """The workers that are there, as they say of themselves every few seconds."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
@@ -14,10 +15,21 @@ SILENT_S = 30.0
 
 
 def report_worker(
-    session: Session, name: str, *, version: str, device: str, device_bytes: int | None
+    session: Session,
+    name: str,
+    *,
+    version: str,
+    device: str,
+    device_bytes: int | None,
+    limits: dict[str, Any] | None = None,
 ) -> None:
-    """A worker is there: what version it is, and what memory one of its devices has."""
-    facts = {"version": version, "device": device, "device_bytes": device_bytes}
+    """A worker is there: its version, the memory of one of its devices, the contexts that fit by model."""
+    facts = {
+        "version": version,
+        "device": device,
+        "device_bytes": device_bytes,
+        "limits": limits,
+    }
     added = insert(WorkerRow).values(name=name, **facts)
     session.execute(
         added.on_conflict_do_update(

@@ -20,6 +20,7 @@ from core.store.attempts import succeed_job
 from core.store.checkpoints import StoredFile, add_checkpoint
 from core.store.ids import new_id
 from core.store.jobs import get_job
+from core.store.keys import project_named
 from core.store.tables import Row
 from core.store.wishes import pause_job
 
@@ -27,6 +28,7 @@ VOLATILE = {"date", "x-request-id", "openai-processing-ms"}
 WITHOUT_IDS = {"limit", "order", "purpose", "stream"}
 GRADER = {"type": "string_check", "name": "g", "input": "a", "reference": "a", "operation": "eq"}
 UPLOAD = {"filename": "f", "purpose": "evals", "bytes": 9, "mime_type": "text/plain"}
+SHARES = "/v1/fine_tuning/checkpoints/{checkpoint}/permissions"
 HOOK = {"name": "hook", "url": "http://127.0.0.1:9/"}  # where nobody listens
 JOBS, UPLOADS, HOOKS = "/v1/fine_tuning/jobs", "/v1/uploads", "/v1/webhook_endpoints"
 
@@ -62,6 +64,11 @@ class Ids:
             ("POST", "/v1/fine_tuning/alpha/graders/run"): [
                 {"json": {"grader": GRADER, "model_sample": "a"}}
             ],
+            ("POST", "/v1/chat/completions"): [
+                {"json": {"model": name, "messages": [{"role": "user", "content": "?"}]}}
+                for name in self.some["model"]
+            ],
+            ("POST", SHARES): [{"json": {"project_ids": self.some["project_id"]}}],
             ("POST", HOOKS): [{"json": HOOK}],
             ("POST", f"{HOOKS}/{{endpoint_id}}"): [{"json": {"name": "other"}}],
             ("POST", f"{HOOKS}/{{endpoint_id}}/rotate_secret"): [{"json": {}}],
@@ -109,6 +116,7 @@ class Walk:
             yield method, filled, {"params": query, **body}
 
     def _paths(self, path: str, ids: dict[str, list[str]]) -> list[str]:
+        path = path.replace(":path}", "}")
         names = re.findall(r"{(\w+)}", path)
         self.untaught += [f"{{{n}}} in {path}" for n in names if n not in self.ids.some]
         choices = product(*(ids.get(name, []) for name in names))
@@ -134,6 +142,8 @@ def theirs(client, database, blobs, run_job, body, project) -> dict[str, list[st
         succeed_job(session, done, trained_tokens=1)
         pause_job(session, project, paused)
         model = get_job(session, project, done.job_id).fine_tuned_model
+        third = project_named(session, new_id("project-")).id
+    shared = client.post(SHARES.format(checkpoint=model), json={"project_ids": [third]})
     pending, complete = (client.post(UPLOADS, json=UPLOAD).json()["id"] for _ in range(2))
     parts = []
     for upload in (pending, complete):
@@ -151,6 +161,9 @@ def theirs(client, database, blobs, run_job, body, project) -> dict[str, list[st
         "part_id": parts,
         "model": [model, f"{model}:ckpt-step-3"],
         "endpoint_id": [hook],
+        "checkpoint": [model, f"{model}:ckpt-step-3"],
+        "permission_id": [shared.json()["data"][0]["id"]],
+        "project_id": [third],
         "after": [files[0], jobs[0], events[0]["id"], checkpoints[0]["id"], hook],
         "idempotency_key": list(key.values()),
     }

@@ -13,6 +13,7 @@ from core.store.wishes import cancel_job, pause_job, resume_job
 from worker import keeper as keeping
 from worker.keeper import LeaseKeeper, WishHeard
 from worker.pen import Pen
+from worker.results import Results
 from worker.supervise import supervise_next
 from worker.watch import Watch
 
@@ -135,7 +136,7 @@ def test_a_wish_that_is_taken_back_after_the_trainer_was_asked_hands_the_job_bac
         watch = Watch(tmp_path, lease, trainer, None, keeper, pen, strict)
         exit_code = watch.until_exit()
         wish(resume_job, lease.job_id, unfit_file)
-        watch.conclude(exit_code)
+        watch.conclude(exit_code, Results(context, lease, keeper, pen))
     assert trainer.asked == ["stop", "kill"]
     assert (records.job(lease.job_id).status, records.job(lease.job_id).failures) == ("queued", 0)
     assert records.codes(lease.job_id)[-1] == "job.handed_back"

@@ -11,6 +11,7 @@ from core.store.tables.artifacts import BlobPieceRow, BlobRow, FileRow
 from core.store.tables.audit import AuditRow
 from core.store.tables.jobs import AttemptRow, CheckpointRow, EventRow, JobRow, MetricRow
 from core.store.tables.metadata import Row
+from core.store.tables.permissions import PermissionRow
 from core.store.tables.replays import ReplayRow
 from core.store.tables.uploads import PartRow, UploadRow
 from core.store.tables.webhooks import DeliveryRow, EndpointRow, SigningSecretRow
@@ -32,6 +33,7 @@ __all__ = [
     "MetricRow",
     "OrganizationRow",
     "PartRow",
+    "PermissionRow",
     "ProjectRow",
     "QuotaRow",
     "ReplayRow",

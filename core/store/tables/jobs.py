@@ -12,6 +12,7 @@ from sqlalchemy import (
     Index,
     UniqueConstraint,
     func,
+    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -36,6 +37,11 @@ class JobRow(Row):
         CheckConstraint(f"status in {JOB_STATUSES}", name="status"),
         CheckConstraint("(status = 'running') = (lease_token is not null)", name="lease"),
         Index("ix_jobs_status", "status", "position"),
+        Index(
+            "ix_jobs_without_results",
+            "position",
+            postgresql_where=text("result_file_id is null and step > 0"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -75,6 +81,9 @@ class JobRow(Row):
     total_steps: Mapped[int | None]
     trained_tokens: Mapped[int | None]
     fine_tuned_model: Mapped[str | None] = mapped_column(unique=True)
+    model_deleted_at: Mapped[datetime | None]
+    result_file_id: Mapped[str | None]
+    """The CSV of its metrics; the id stays when its user deletes the file."""
     error: Mapped[dict[str, Any] | None]
     events_written: Mapped[int] = mapped_column(default=0)
 
