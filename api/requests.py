@@ -4,12 +4,13 @@
 """
 
 import secrets
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
 from api.agreement import check_method, invalid, with_method
 from api.errors import ApiError, refusal
+from api.incoming import LONGEST_LIFE_S, SHORTEST_LIFE_S
 from api.method import Method, SupervisedHyperparameters
 from core.graders.check import refusals
 from core.models.catalog import Catalog, UnknownModel, UnreadableModel
@@ -76,6 +77,13 @@ class PreviewRow(Training):
         return words
 
 
+class ExpiresAfter(Spec):
+    """How long a file is to stay."""
+
+    anchor: Literal["created_at"]
+    seconds: int = Field(ge=SHORTEST_LIFE_S, le=LONGEST_LIFE_S)
+
+
 class CreateUpload(Spec):
     """Body of POST /v1/uploads."""
 
@@ -83,6 +91,7 @@ class CreateUpload(Spec):
     purpose: str = Field(max_length=64)
     bytes: int = Field(ge=1)
     mime_type: str = Field(max_length=255, description="Not used: rows are known by their content.")
+    expires_after: ExpiresAfter | None = None
 
 
 class CompleteUpload(Spec):

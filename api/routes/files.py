@@ -8,7 +8,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from api.auth import PrincipalDep
 from api.errors import ApiError
-from api.incoming import checked_name, checked_purpose, chunks_of
+from api.incoming import checked_lifetime, checked_name, checked_purpose, chunks_of
 from api.ranges import asked_span
 from api.service import ServiceDep
 from api.views.file import FileView
@@ -27,11 +27,11 @@ def create(
     principal: PrincipalDep,
     file: UploadFile,
     purpose: Annotated[str, Form()],
-    expires_after: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
+    anchor: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
+    seconds: Annotated[int | None, Form(alias="expires_after[seconds]")] = None,
 ) -> FileView:
     """Keep a file. A training file is then checked line by line; poll its status."""
-    if expires_after is not None:
-        raise _invalid("expires_after", "is not supported; delete the file when it is not needed")
+    lifetime_s = checked_lifetime(anchor, seconds)
     purpose, filename = checked_purpose(purpose), checked_name(file.filename)
     if purpose == TRAINING_PURPOSE and file.size == 0:
         raise _invalid("file", f"'{filename}' is empty; send one JSON object a line", "empty_file")
@@ -39,7 +39,12 @@ def create(
     try:
         with service.database.begin() as session:
             row = add_file(
-                session, principal.project_id, filename=filename, purpose=purpose, blob=blob
+                session,
+                principal.project_id,
+                filename=filename,
+                purpose=purpose,
+                blob=blob,
+                lifetime_s=lifetime_s,
             )
     except BaseException:
         service.blobs.delete(blob.id)

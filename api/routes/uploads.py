@@ -44,6 +44,7 @@ def create(service: ServiceDep, principal: PrincipalDep, body: CreateUpload) -> 
             purpose=checked_purpose(body.purpose),
             bytes=body.bytes,
             lifetime_s=service.settings.upload_lifetime_s,
+            file_lifetime_s=None if body.expires_after is None else body.expires_after.seconds,
         )
     return UploadView.of(row)
 

@@ -20,9 +20,16 @@ STATE_CODE = "invalid_upload_state"
 
 
 def create_upload(
-    session: Session, project_id: str, *, filename: str, purpose: str, bytes: int, lifetime_s: float
+    session: Session,
+    project_id: str,
+    *,
+    filename: str,
+    purpose: str,
+    bytes: int,
+    lifetime_s: float,
+    file_lifetime_s: int | None = None,
 ) -> UploadRow:
-    """An upload of so many bytes, to be completed within ``lifetime_s``."""
+    """An upload of so many bytes, to be completed in ``lifetime_s``; its file stays ``file_lifetime_s``."""
     row = UploadRow(
         id=new_id("upload_"),
         project_id=project_id,
@@ -31,6 +38,7 @@ def create_upload(
         bytes=bytes,
         status="pending",
         expires_at=from_now(lifetime_s),
+        file_lifetime_s=file_lifetime_s,
     )
     session.add(row)
     session.flush()
@@ -77,6 +85,7 @@ def complete_upload(session: Session, upload: UploadRow, blob: Blob) -> tuple[Fi
         filename=locked.filename,
         purpose=locked.purpose,
         blob=blob,
+        lifetime_s=locked.file_lifetime_s,
     )
     locked.status, locked.file_id = "completed", file.id
     return file, _forget_parts(session, [locked.id])
