@@ -9,6 +9,7 @@ from fastapi.responses import Response, StreamingResponse
 from api.auth import PrincipalDep
 from api.errors import ApiError
 from api.incoming import checked_lifetime, checked_name, checked_purpose, chunks_of
+from api.outgoing import read_ahead
 from api.ranges import asked_span
 from api.service import ServiceDep
 from api.views.file import FileView
@@ -121,7 +122,7 @@ def content(
     status = 200 if span.whole else 206
     if request.method == "HEAD":
         return Response(None, status, headers, media_type="application/octet-stream")
-    body = service.blobs.read(row.blob_id, span.start, span.stop)
+    body = read_ahead(service.blobs.read(row.blob_id, span.start, span.stop))
     return StreamingResponse(body, status, headers, media_type="application/octet-stream")
 
 
