@@ -160,13 +160,10 @@ def trained(stage, settings, tmp_path_factory) -> dict[str, Any]:
     """A job that a real worker has taken to its end; then the worker goes."""
     project, key = stage.project("trained")
     job = stage.job(project)
-    Doorbell(settings.broker_url).ring(TRAIN_TASK, job)
     with _worker("train", settings, tmp_path_factory.mktemp("train")) as log:
-        deadline = time.monotonic() + LIMIT_S
-        while (status := _status(stage, job)) != "succeeded":
-            assert status in ("queued", "running"), log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.2)
+        Doorbell(settings.broker_url).ring(TRAIN_TASK, job)
+        _wait_for(lambda: _status(stage, job) not in {"queued", "running"}, log)
+        assert _status(stage, job) == "succeeded", log.read_text()
     return {"key": key, "job": job, "steps": TRAINED_STEPS}
 
 
@@ -237,6 +234,7 @@ class Run:
 
 @contextmanager
 def _worker(queue: str, settings: ApiSettings, folder: Path) -> Iterator[Path]:
+    """A worker from when it hears, since a ring that nobody hears for a while is forgotten; its log."""
     env = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -252,6 +250,7 @@ def _worker(queue: str, settings: ApiSettings, folder: Path) -> Iterator[Path]:
     with log.open("w") as out:
         process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
     try:
+        _wait_for(lambda: " ready." in log.read_text(), log)
         yield log
     finally:
         process.send_signal(signal.SIGTERM)
@@ -261,3 +260,10 @@ def _worker(queue: str, settings: ApiSettings, folder: Path) -> Iterator[Path]:
 def _status(stage: Stage, job_id: str) -> str:
     with stage.database.begin() as session:
         return session.get_one(JobRow, job_id).status
+
+
+def _wait_for(condition: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
