@@ -127,6 +127,7 @@ def settings(postgres_url, broker_url, toy_model, tmp_path_factory) -> ApiSettin
         database_url=url.set(database="clients").render_as_string(hide_password=False),
         broker_url=broker_url.removesuffix("/0") + "/5",
         models_dir=models,
+        webhook_allow="127.0.0.0/8",
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 HERE = Path(__file__).parent
 GRADERS = "fine_tuning.alpha.graders"
+NOT_MANAGED = {"webhooks.endpoints": "webhooks.create"}
 OF_1_60 = {
     "files.expires_after": "files.create(expires_after)",
     "jobs.pause": "fine_tuning.jobs.pause",
@@ -20,13 +21,15 @@ OF_1_60 = {
     "graders.run": GRADERS,
     "graders.error_flags": GRADERS,
     "graders.score_model": GRADERS,
+    "webhooks.endpoints": "webhooks",
+    "webhooks.unwrap": "webhooks",
 }
 CLIENTS = {
     "python-3.51.0": {},
-    "python-2.54.0": {},
-    "python-1.109.1": {},
+    "python-2.54.0": NOT_MANAGED,
+    "python-1.109.1": NOT_MANAGED,
     "python-1.60.2": OF_1_60,
-    "javascript-6.30.1": {},
+    "javascript-6.30.1": NOT_MANAGED,
 }
 ITEMS = """
 files.create files.pages files.content files.delete files.wait_for_processing files.expires_after
@@ -37,6 +40,7 @@ events.order events.pages checkpoints.list checkpoints.download models.slashes
 graders.validate graders.run graders.error_flags graders.score_model
 duplicates.after_500 duplicates.after_time_out duplicates.after_cut duplicates.idempotency_key
 errors.400 errors.401 errors.403 errors.404 errors.409 errors.409_is_final errors.429 errors.500 request_id
+webhooks.endpoints webhooks.unwrap
 """.split()  # noqa: SIM905 - a line a group
 REFUSED = dict.fromkeys(("succeeded", "failed", "cancelled"), "refused")
 WISHES = {

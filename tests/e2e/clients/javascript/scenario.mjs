@@ -12,8 +12,9 @@ import files from "./files.mjs";
 import following from "./following.mjs";
 import graders from "./graders.mjs";
 import jobs from "./jobs.mjs";
+import webhooks from "./webhooks.mjs";
 
-const ITEMS = { ...files, ...jobs, ...following, ...graders, ...failures };
+const ITEMS = { ...files, ...jobs, ...following, ...graders, ...failures, ...webhooks };
 const told = JSON.parse(fs.readFileSync(0, "utf8"));
 const stage = new Case(told);
 

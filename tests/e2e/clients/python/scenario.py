@@ -17,9 +17,11 @@ import files
 import following
 import graders
 import jobs
+import webhooks
 from case import Case
 
-ITEMS = {**files.ITEMS, **jobs.ITEMS, **following.ITEMS, **graders.ITEMS, **failures.ITEMS}
+ROOMS = (files, jobs, following, graders, failures, webhooks)
+ITEMS = {name: check for room in ROOMS for name, check in room.ITEMS.items()}
 
 
 def main() -> None:
