@@ -8,6 +8,7 @@ from core.store.files import TRAINING_PURPOSE
 
 PURPOSES = (TRAINING_PURPOSE, "evals", "user_data")
 LONGEST_NAME = 255
+SHORTEST_LIFE_S, LONGEST_LIFE_S = 3600, 2_592_000
 READ_BYTES = 2**20
 
 
@@ -27,3 +28,15 @@ def chunks_of(file: BinaryIO) -> Iterator[bytes]:
     """A spooled body, a piece at a time."""
     while chunk := file.read(READ_BYTES):
         yield chunk
+
+
+def checked_lifetime(anchor: str | None, seconds: int | None) -> int | None:
+    """How long a file is to stay, in seconds; None: until it is deleted. Raises ApiError."""
+    if anchor is None and seconds is None:
+        return None
+    if anchor != "created_at":
+        raise invalid("expires_after[anchor]", "must be 'created_at'")
+    if seconds is None or not SHORTEST_LIFE_S <= seconds <= LONGEST_LIFE_S:
+        bounds = f"from {SHORTEST_LIFE_S} to {LONGEST_LIFE_S}"
+        raise invalid("expires_after[seconds]", f"{seconds} is not a number of seconds {bounds}")
+    return seconds

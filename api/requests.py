@@ -4,13 +4,14 @@
 """
 
 import secrets
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
 from api.agreement import check_method, invalid, with_method
 from api.bases import Bases
 from api.errors import ApiError, refusal
+from api.incoming import LONGEST_LIFE_S, SHORTEST_LIFE_S
 from api.method import Method, SupervisedHyperparameters
 from core.data.template_syntax import syntax_problem
 from core.graders.check import refusals
@@ -85,6 +86,13 @@ class PreviewRow(Training):
         return words
 
 
+class ExpiresAfter(Spec):
+    """How long a file is to stay."""
+
+    anchor: Literal["created_at"]
+    seconds: int = Field(ge=SHORTEST_LIFE_S, le=LONGEST_LIFE_S)
+
+
 class CreateUpload(Spec):
     """Body of POST /v1/uploads."""
 
@@ -92,6 +100,7 @@ class CreateUpload(Spec):
     purpose: str = Field(max_length=64)
     bytes: int = Field(ge=1)
     mime_type: str = Field(max_length=255, description="Not used: rows are known by their content.")
+    expires_after: ExpiresAfter | None = None
 
 
 class CompleteUpload(Spec):

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from sqlalchemy import make_url
 
 import migrations
@@ -149,17 +150,23 @@ def chat_lines() -> Callable[[int], bytes]:
 
 
 class _Service:
-    """The real API over the real database, in a thread; ``url`` stays when it is started again."""
+    """The real API over the real database, in a thread; ``url`` stays when it is started again.
 
-    def __init__(self, settings: ApiSettings) -> None:
+    ``extend`` may give the application routes of the test's own.
+    """
+
+    def __init__(
+        self, settings: ApiSettings, extend: Callable[[FastAPI], None] = lambda _: None
+    ) -> None:
         self._settings = settings
+        self._extend = extend
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        config = uvicorn.Config(
-            create_app(self._settings), port=self.port, log_config=None, ws="none"
-        )
+        app = create_app(self._settings)
+        self._extend(app)
+        config = uvicorn.Config(app, port=self.port, log_config=None, ws="none")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
@@ -173,19 +180,23 @@ class _Service:
         self._thread.join()
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[[ApiSettings], _Service]]:
+def _serving() -> Iterator[Callable[..., _Service]]:
     """Serves the real API for these settings, on a port of its own, to the end of the test."""
     started: list[_Service] = []
 
-    def start(settings: ApiSettings) -> _Service:
-        started.append(_Service(settings))
+    def start(settings: ApiSettings, **more: Callable[[FastAPI], None]) -> _Service:
+        started.append(_Service(settings, **more))
         started[-1].start()
         return started[-1]
 
     yield start
     for service in started:
         service.stop()
+
+
+serve = pytest.fixture(_serving)
+serve_module = pytest.fixture(_serving, scope="module")
+"""The same, to the end of the module."""
 
 
 class Receiver:

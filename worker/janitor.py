@@ -18,7 +18,7 @@ from core.store.attempts import expire_leases
 from core.store.audit import forget_old_writes
 from core.store.database import DatabaseDown
 from core.store.errors import ArtifactsDown
-from core.store.files import orphaned_blobs, unprepared_files
+from core.store.files import expire_files, orphaned_blobs, unprepared_files
 from core.store.jobs import jobs_waiting_for_files, settle_files
 from core.store.leader import Leadership
 from core.store.queue import queued_jobs
@@ -107,7 +107,7 @@ class Janitor:
 
     def _delete_orphans(self) -> None:
         with self._context.database.begin() as session:
-            late = expire_uploads(session)
+            late = expire_uploads(session) + expire_files(session)
             orphans = late + orphaned_blobs(session, self._settings.orphan_blob_s)
         for blob_id in orphans:
             log.warning("blob %s belongs to no file; deleted", blob_id)

@@ -8,7 +8,8 @@ from fastapi.responses import Response, StreamingResponse
 
 from api.auth import ReadDep, SubmitDep
 from api.errors import ApiError
-from api.incoming import checked_name, checked_purpose, chunks_of
+from api.incoming import checked_lifetime, checked_name, checked_purpose, chunks_of
+from api.outgoing import read_ahead
 from api.ranges import asked_span
 from api.service import ServiceDep
 from api.views.file import FileView
@@ -28,11 +29,11 @@ def create(
     principal: SubmitDep,
     file: UploadFile,
     purpose: Annotated[str, Form()],
-    expires_after: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
+    anchor: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
+    seconds: Annotated[int | None, Form(alias="expires_after[seconds]")] = None,
 ) -> FileView:
     """Keep a file. A training file is then checked line by line; poll its status."""
-    if expires_after is not None:
-        raise _invalid("expires_after", "is not supported; delete the file when it is not needed")
+    lifetime_s = checked_lifetime(anchor, seconds)
     purpose, filename = checked_purpose(purpose), checked_name(file.filename)
     if purpose == TRAINING_PURPOSE and file.size == 0:
         raise _invalid("file", f"'{filename}' is empty; send one JSON object a line", "empty_file")
@@ -45,7 +46,12 @@ def create(
             # Again, since others may have stored something while this was written.
             admit_bytes(session, principal.project_id, blob.bytes, quotas)
             row = add_file(
-                session, principal.project_id, filename=filename, purpose=purpose, blob=blob
+                session,
+                principal.project_id,
+                filename=filename,
+                purpose=purpose,
+                blob=blob,
+                lifetime_s=lifetime_s,
             )
     except BaseException:
         service.blobs.delete(blob.id)
@@ -122,7 +128,7 @@ def content(
     status = 200 if span.whole else 206
     if request.method == "HEAD":
         return Response(None, status, headers, media_type="application/octet-stream")
-    body = service.blobs.read(row.blob_id, span.start, span.stop)
+    body = read_ahead(service.blobs.read(row.blob_id, span.start, span.stop))
     return StreamingResponse(body, status, headers, media_type="application/octet-stream")
 
 

@@ -46,6 +46,7 @@ def create(service: ServiceDep, principal: SubmitDep, body: CreateUpload) -> Upl
             bytes=body.bytes,
             lifetime_s=service.settings.upload_lifetime_s,
             quotas=service.settings.quotas,
+            file_lifetime_s=None if body.expires_after is None else body.expires_after.seconds,
         )
     return UploadView.of(row)
 

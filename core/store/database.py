@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from sqlalchemy import Engine, create_engine, exc, make_url
 from sqlalchemy.orm import Session, sessionmaker
 
+from core.store.liveness import ping_the_rested
+
 __all__ = ["Database", "DatabaseDown", "Session"]
 
 CONNECT_TIMEOUT_S = 5
@@ -27,9 +29,12 @@ DatabaseDown = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
 
 
 class Database:
-    """A pool of connections to one Postgres."""
+    """A pool of connections to one Postgres.
 
-    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+    Each is asked whether it lives before it is given out; with ``trusted_s`` only if it rested for so long.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, trusted_s: float = 0.0) -> None:
         parsed = make_url(url)
         if parsed.get_backend_name() != "postgresql":
             raise ValueError(
@@ -37,7 +42,7 @@ class Database:
             )
         self.engine: Engine = create_engine(
             parsed.set(drivername="postgresql+psycopg"),
-            pool_pre_ping=True,
+            pool_pre_ping=trusted_s == 0,
             pool_size=pool_size,
             max_overflow=pool_size,
             connect_args={
@@ -46,6 +51,8 @@ class Database:
                 **_LINE,
             },
         )
+        if trusted_s > 0:
+            ping_the_rested(self.engine, trusted_s)
         self._sessions = sessionmaker(self.engine, expire_on_commit=False)
 
     @contextmanager

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, func, or_, select, true
+from sqlalchemy import (
+    ColumnElement,
+    Label,
+    Select,
+    SQLColumnExpression,
+    func,
+    or_,
+    select,
+    text,
+    true,
+    tuple_,
+)
 from sqlalchemy.orm import Session
 
 from core.store.leases import Lease, claim_job
@@ -22,6 +33,12 @@ from core.store.workers import live_workers
 Reason = Literal[
     "backing_off", "project_quota", "no_worker", "no_worker_large_enough", "workers_busy"
 ]
+_RUNNING = (
+    select(JobRow.project_id, func.count().label("jobs"))
+    .where(JobRow.status == "running")
+    .group_by(JobRow.project_id)
+    .subquery()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +97,27 @@ def waiting(
     asked = [job for job in jobs if job.status == "queued"]
     if not asked:
         return {}
-    order = list(session.scalars(_in_order(select(JobRow.id))))
-    places = {job_id: place for place, job_id in enumerate(order, start=1)}
+    before = _before(session, [job.id for job in asked])
     now = session.scalar(select(func.clock_timestamp()))
     assert now is not None
     devices = [worker.device_bytes for worker in live_workers(session)]
     held = held_back(session, sorted({job.project_id for job in asked}), quotas)
     return {
         job.id: Waiting(
-            places.get(job.id, len(order) + 1),
-            *_reason(job, now, devices, held.get(job.project_id)),
+            before.get(job.id, 0) + 1, *_reason(job, now, devices, held.get(job.project_id))
         )
         for job in asked
     }
+
+
+def _before(session: Session, ids: Sequence[str]) -> dict[str, int]:
+    """How many jobs are before each of these: counted where they are, for the queue may be long."""
+    keys: list[Label[Any]] = [key.label(f"key_{number}") for number, key in enumerate(_order())]
+    mine = _queue(select(JobRow.id, *keys)).where(JobRow.id.in_(ids)).subquery()
+    other = _queue(select(*keys)).subquery()
+    is_before = tuple_(*other.c) < tuple_(*(mine.c[key.name] for key in keys))
+    query = select(mine.c.id, func.count()).join(other, is_before).group_by(mine.c.id)
+    return dict(session.execute(query).all())
 
 
 def _reason(
@@ -120,22 +145,24 @@ def _too_large(need: int, devices: Sequence[int | None]) -> str:
 
 
 def _in_order(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-    running = (
-        select(JobRow.project_id, func.count().label("jobs"))
-        .where(JobRow.status == "running")
-        .group_by(JobRow.project_id)
-        .subquery()
-    )
+    return _queue(query).order_by(*_order())
+
+
+def _queue(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+    """Of the rows that wait, with what their order is made of."""
     return (
         query.where(JobRow.status == "queued")
         .join(ProjectRow, ProjectRow.id == JobRow.project_id)
-        .outerjoin(running, running.c.project_id == JobRow.project_id)
-        .order_by(
-            func.coalesce(running.c.jobs, 0),
-            JobRow.priority.desc(),
-            ProjectRow.served_at.nulls_first(),
-            JobRow.position,
-        )
+        .outerjoin(_RUNNING, _RUNNING.c.project_id == JobRow.project_id)
+    )
+
+
+def _order() -> tuple[SQLColumnExpression[Any], ...]:
+    return (
+        func.coalesce(_RUNNING.c.jobs, 0),
+        -JobRow.priority,
+        func.coalesce(ProjectRow.served_at, text("'-infinity'::timestamptz")),
+        JobRow.position,
     )
 
 

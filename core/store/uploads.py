@@ -28,9 +28,13 @@ def create_upload(
     purpose: str,
     bytes: int,
     lifetime_s: float,
+    file_lifetime_s: int | None = None,
     quotas: Quotas = UNLIMITED,
 ) -> UploadRow:
-    """An upload of so many bytes, to be completed within ``lifetime_s``. Raises QuotaExceeded."""
+    """An upload of so many bytes, to be completed in ``lifetime_s``; its file stays ``file_lifetime_s``.
+
+    Raises QuotaExceeded.
+    """
     admit_bytes(session, project_id, bytes, quotas)
     row = UploadRow(
         id=new_id("upload_"),
@@ -40,6 +44,7 @@ def create_upload(
         bytes=bytes,
         status="pending",
         expires_at=from_now(lifetime_s),
+        file_lifetime_s=file_lifetime_s,
     )
     session.add(row)
     session.flush()
@@ -96,6 +101,7 @@ def complete_upload(session: Session, upload: UploadRow, blob: Blob) -> tuple[Fi
         filename=locked.filename,
         purpose=locked.purpose,
         blob=blob,
+        lifetime_s=locked.file_lifetime_s,
     )
     locked.status, locked.file_id = "completed", file.id
     return file, _forget_parts(session, [locked.id])
