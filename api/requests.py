@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from api.agreement import check_method, invalid, with_method
 from api.errors import ApiError, refusal
+from api.incoming import PURPOSES
 from api.method import Method, SupervisedHyperparameters
 from core.graders.check import refusals
 from core.models.catalog import Catalog, UnknownModel, UnreadableModel
@@ -80,7 +81,7 @@ class CreateUpload(Spec):
     """Body of POST /v1/uploads."""
 
     filename: str = Field(min_length=1, max_length=1024)
-    purpose: str = Field(max_length=64)
+    purpose: str = Field(max_length=64, json_schema_extra={"enum": list(PURPOSES)})
     bytes: int = Field(ge=1)
     mime_type: str = Field(max_length=255, description="Not used: rows are known by their content.")
 

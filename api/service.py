@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from fastapi import Depends, Request
 
 from api.doorbell import Doorbell
+from api.rates import Rates
 from api.settings import ApiSettings
 from core.models.catalog import Catalog
 from core.store.blobs import Blobs
@@ -15,13 +16,14 @@ from core.store.objects import open_blobs
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Database, blobs, doorbell, models and settings."""
+    """Database, blobs, doorbell, models, counts of requests and settings."""
 
     settings: ApiSettings
     database: Database
     blobs: Blobs
     doorbell: Doorbell
     catalog: Catalog
+    rates: Rates
 
     @classmethod
     def open(cls, settings: ApiSettings) -> Self:
@@ -33,7 +35,13 @@ class Service:
             blobs=open_blobs(database, settings.artifacts_url),
             doorbell=Doorbell(settings.broker_url),
             catalog=Catalog(settings.models_dir),
+            rates=Rates(settings.broker_url, settings.requests_per_minute),
         )
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self.rates.close()
+        self.database.close()
 
 
 def _service(request: Request) -> Service:

@@ -14,6 +14,7 @@ from sqlalchemy import make_url
 
 import migrations
 from api.app import create_app
+from api.serve import server_options
 from api.settings import ApiSettings
 from castalia.child import Child, Life
 from castalia.embedded.postgres import PostgresServer
@@ -155,9 +156,8 @@ class _Service:
         self.url = f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        config = uvicorn.Config(
-            create_app(self._settings), port=self.port, log_config=None, ws="none"
-        )
+        options = server_options(self._settings)
+        config = uvicorn.Config(create_app(self._settings), port=self.port, **options)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()

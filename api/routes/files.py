@@ -1,14 +1,14 @@
 """/v1/files: upload, list, read, download, delete."""
 
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Header, Query, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
 
 from api.auth import PrincipalDep
 from api.errors import ApiError
-from api.incoming import checked_name, checked_purpose, chunks_of
+from api.hygiene import disposition
+from api.incoming import PURPOSES, checked_name, checked_purpose, chunks_of
 from api.ranges import asked_span
 from api.service import ServiceDep
 from api.views.file import FileView
@@ -20,13 +20,15 @@ from core.store.jobs import jobs_waiting_for_files, settle_files
 
 router = APIRouter(prefix="/files", tags=["Files"])
 
+BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
 
 @router.post("")
 def create(
     service: ServiceDep,
     principal: PrincipalDep,
     file: UploadFile,
-    purpose: Annotated[str, Form()],
+    purpose: Annotated[str, Form(json_schema_extra={"enum": list(PURPOSES)})],
     expires_after: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
 ) -> FileView:
     """Keep a file. A training file is then checked line by line; poll its status."""
@@ -89,7 +91,15 @@ def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> Delete
 
 
 @router.head("/{file_id}/content", include_in_schema=False)
-@router.get("/{file_id}/content", response_class=StreamingResponse)
+@router.get(
+    "/{file_id}/content",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": BYTES},
+        206: {"content": BYTES, "description": "The range that was asked for."},
+        416: {},
+    },
+)
 def content(
     service: ServiceDep,
     principal: PrincipalDep,
@@ -107,7 +117,7 @@ def content(
     span = asked_span(range_, if_range, etag, row.bytes)
     headers = {
         "accept-ranges": "bytes",
-        "content-disposition": f"attachment; filename*=UTF-8''{quote(row.filename, safe='')}",
+        "content-disposition": disposition(row.filename),
         "content-length": str(span.stop - span.start),
         "etag": etag,
     }
