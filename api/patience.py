@@ -89,7 +89,8 @@ class PatientProtocol(H11Protocol):
         if self._waits_for_head:
             return True
         in_body = self.conn.their_state is h11.SEND_BODY
-        willing = not (self._held_back or self.flow.read_paused)
+        told_to_wait = self.cycle.waiting_for_100_continue
+        willing = not (self._held_back or self.flow.read_paused or told_to_wait)
         return in_body and willing and self._heard_bytes < self._least_bytes
 
     def _answer(self, status: int, message: str, code: str) -> None:

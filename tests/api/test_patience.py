@@ -66,11 +66,17 @@ def wait_until(condition) -> None:
 def address_and_server(app, settings) -> Iterator[tuple[tuple[str, int], uvicorn.Server]]:
     patience = {"patience_s": PATIENCE_S, "slowest_bytes_s": SLOWEST_BYTES_S}
     options = server_options(settings.model_copy(update=patience))
-    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **options))
+
+    async def at_times_held(scope, receive, send) -> None:
+        if scope["path"] == "/held":
+            await server.let_go.wait()
+        await app(scope, receive, send)
+
+    server = uvicorn.Server(uvicorn.Config(at_times_held, lifespan="off", **options))
 
     def run() -> None:
         async def serve() -> None:
-            server.loop_of_the_test = asyncio.get_running_loop()
+            server.loop_of_the_test, server.let_go = asyncio.get_running_loop(), asyncio.Event()
             await server.serve([listening])
 
         asyncio.run(serve())
@@ -141,6 +147,16 @@ def test_a_body_that_moves_is_waited_for(line, client):
         line.end_turn()
         line.send(body[start : start + 4000])
     assert line.socket.recv(65536).startswith(b"HTTP/1.1 400")  # read whole, and understood
+
+
+def test_a_body_that_waits_to_be_asked_for_is_not_given_up(line):
+    line.send(
+        b"POST /held HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n"
+    )
+    line.end_turn()
+    line.end_turn()
+    line.loop.call_soon_threadsafe(line.server.let_go.set)
+    assert line.socket.recv(65536).startswith(b"HTTP/1.1 404 ")
 
 
 def test_a_reader_that_takes_nothing_is_hung_up_on(line, client, large_file):
