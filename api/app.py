@@ -6,11 +6,12 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from api.audit import Audit
 from api.description import DescribedApi
 from api.door import Door
 from api.errors import install_error_handlers
 from api.middleware import BodyLimit, Stamp
-from api.routes import events, files, graders, health, jobs, models, trainer, uploads
+from api.routes import events, files, graders, health, jobs, models, trainer, uploads, webhooks
 from api.service import Service
 from api.settings import ApiSettings
 
@@ -45,7 +46,7 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
     )
     app.state.service = service
     install_error_handlers(app)
-    for room in (events, files, graders, jobs, models, trainer, uploads):
+    for room in (events, files, graders, jobs, models, trainer, uploads, webhooks):
         app.include_router(room.router, prefix=PREFIX)
     app.include_router(health.router)
     app.add_middleware(
@@ -56,4 +57,5 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
     )
     app.add_middleware(Door, service=service, prefix=PREFIX, open_paths=OPEN_PATHS)
     app.add_middleware(Stamp)
+    app.add_middleware(Audit, database=service.database, prefix=PREFIX)
     return app

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.auth import identify
+from api.auth import identify, refuse_mismatch
 from api.errors import ApiError, envelope, unavailable
 from api.rates import Allowance
 from api.service import Service
@@ -39,6 +39,8 @@ class Door:
         try:
             admitted = await run_in_threadpool(self._admit, headers.get("authorization"))
             principal, allowance = admitted
+            scope.setdefault("state", {})["principal"] = principal
+            refuse_mismatch(headers, principal)
         except ApiError as error:
             return await _refuse(error, headers, scope, receive, send)
         except DatabaseDown as error:
@@ -46,7 +48,6 @@ class Door:
         counted = send if allowance is None else _with_headers(send, allowance.headers)
         if allowance is not None and not allowance.granted:
             return await _refuse(_too_often(allowance), headers, scope, receive, counted)
-        scope.setdefault("state", {})["principal"] = principal
         return await self._app(scope, receive, counted)
 
     def _admit(self, authorization: str | None) -> tuple[Principal, Allowance | None]:

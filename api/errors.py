@@ -8,6 +8,7 @@ It tries a 409 and a 429 again by itself; ``x-should-retry: false`` tells it whe
 
 import logging
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -22,6 +23,7 @@ from core.spec.problems import Problem, problems_of
 from core.spec.tree import SpecError
 from core.store.database import DatabaseDown
 from core.store.errors import ArtifactsDown, Conflict, NotFound
+from core.store.quotas import QuotaExceeded
 from core.store.replays import KeyReused
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,11 @@ RETRY_S = 2
 LONGEST_METHOD = 20
 LONGEST_WAIT_S = 60
 """OpenAI's client heeds no longer `retry-after`: it would be back within seconds, and in vain."""
+HELP_WITH_QUOTA = {
+    "queued_jobs": "wait until one of the project's jobs runs, or cancel one that waits",
+    "stored_bytes": "delete files that are not needed any more",
+    "device_seconds": "wait for the next day (UTC)",
+}
 
 
 class ApiError(HTTPException):
@@ -103,6 +110,10 @@ def _install_store_errors(app: FastAPI) -> None:
         refused = ApiError(400, str(error), code="idempotency_key_reused", param="Idempotency-Key")
         return envelope(refused)
 
+    @app.exception_handler(QuotaExceeded)
+    def _(request: Request, error: QuotaExceeded) -> Response:
+        return envelope(_over_quota(error))
+
 
 def refusal(problems: list[Problem]) -> ApiError:
     """A 400 about the first problem, with all of them in ``details``."""
@@ -169,6 +180,24 @@ def _invalid_request(error: RequestValidationError) -> ApiError:
 def _document(body: Any) -> Any:
     """What was sent, as faults can be looked up in it: JSON as it is, a form as its fields."""
     return dict(body) if isinstance(body, FormData) else body or {}
+
+
+def _over_quota(error: QuotaExceeded) -> ApiError:
+    wait_s = None if error.retry_after_s is None else ceil(error.retry_after_s)
+    headers = {} if wait_s is None else {"retry-after": str(wait_s)}
+    if wait_s is None:
+        headers["x-should-retry"] = "false"
+    numbers = {"limit": error.limit, "used": error.used, "asked": error.asked}
+    return ApiError(
+        429,
+        str(error),
+        code="quota_exceeded",
+        param=error.quota,
+        hint=f"{HELP_WITH_QUOTA[error.quota]}; whoever runs the service can raise it: "
+        "`castalia projects quota`",
+        details=[{"quota": error.quota, **numbers}],
+        headers=headers,
+    )
 
 
 def _param_of(error: NotFound) -> str:

@@ -9,6 +9,7 @@ from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.audit import principal_of
 from api.errors import ApiError, envelope, server_failure
 from api.hygiene import PAGES, PAGES_POLICY, SECURITY_HEADERS, shown_path
 from core.store.ids import new_id
@@ -53,6 +54,8 @@ class Stamp:
                     headers["content-security-policy"] = PAGES_POLICY
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
+                if (principal := principal_of(scope)) is not None:
+                    headers["openai-organization"] = principal.organization_id
                 _observe(scope, message["status"], seconds, request_id)
             await send(message)
 

@@ -17,6 +17,5 @@ def server_options(settings: ApiSettings) -> dict[str, Any]:
         "access_log": False,  # `api.middleware.Stamp` writes one
         "log_config": None,
         "server_header": False,
-        "proxy_headers": False,  # nothing that we say or do depends on where a request came from
         "timeout_graceful_shutdown": GRACE_S,
     }

@@ -12,11 +12,13 @@ from core.models.catalog import Catalog
 from core.store.blobs import Blobs
 from core.store.database import Database
 from core.store.objects import open_blobs
+from core.webhooks.addresses import AllowList
+from core.webhooks.send import Sender
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Database, blobs, doorbell, models, counts of requests and settings."""
+    """Database, blobs, doorbell, models, counts of requests, what tries webhooks, and settings."""
 
     settings: ApiSettings
     database: Database
@@ -24,6 +26,7 @@ class Service:
     doorbell: Doorbell
     catalog: Catalog
     rates: Rates
+    sender: Sender
 
     @classmethod
     def open(cls, settings: ApiSettings) -> Self:
@@ -36,6 +39,7 @@ class Service:
             doorbell=Doorbell(settings.broker_url),
             catalog=Catalog(settings.models_dir),
             rates=Rates(settings.broker_url, settings.requests_per_minute),
+            sender=Sender(AllowList.parse(settings.webhook_allow)),
         )
 
     def close(self) -> None:

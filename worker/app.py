@@ -76,7 +76,7 @@ def prepare(file_id: str) -> None:
 def _ring_for_the_next() -> None:
     """Rings may have expired while a job ran, and the sweep repeats them only now and then."""
     with context().database.begin() as session:
-        waiting = queued_jobs(session)
+        waiting = queued_jobs(session, context().settings.quotas)
     if waiting:
         with suppress(OperationalError):  # The sweep rings when the broker is back.
             ring(TRAIN_TASK, waiting[0])

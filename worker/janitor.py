@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 from core.data.file_check import unfit_file
 from core.spec.bell import PREPARE_TASK, TRAIN_TASK
 from core.store.attempts import expire_leases
+from core.store.audit import forget_old_writes
 from core.store.database import DatabaseDown
 from core.store.errors import ArtifactsDown
 from core.store.files import orphaned_blobs, unprepared_files
@@ -27,6 +28,8 @@ from core.store.workers import forget_silent_workers
 from worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
+
+DAY_S = 86_400.0
 
 
 class Janitor:
@@ -76,8 +79,9 @@ class Janitor:
         with self._context.database.begin() as session:
             for job in jobs_waiting_for_files(session):
                 settle_files(session, job, unfit_file)
-            queued, files = queued_jobs(session), unprepared_files(session)
+            queued, files = queued_jobs(session, self._settings.quotas), unprepared_files(session)
             forget_old_requests(session)
+            forget_old_writes(session, self._settings.audit_days * DAY_S)
             forget_silent_workers(session)
         if self._clock() - self._up_since >= self._settings.lease_s:
             queued += self._expire()

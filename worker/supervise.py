@@ -57,6 +57,7 @@ def _claim(context: WorkerContext) -> Lease | None:
                 worker=context.name,
                 lease_s=settings.lease_s,
                 device_bytes=settings.device_bytes,
+                quotas=settings.quotas,
             )
     except DatabaseDown as error:
         log.warning("the database is away: %s", str(error).splitlines()[0])

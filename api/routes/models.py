@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from fastapi import APIRouter
 
-from api.auth import PrincipalDep
+from api.auth import ReadDep
 from api.errors import ApiError
 from api.service import Service, ServiceDep
 from api.views.model import ModelView
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/models", tags=["Models"])
 
 
 @router.get("")
-def list_(service: ServiceDep, principal: PrincipalDep) -> ListView[ModelView]:
+def list_(service: ServiceDep, principal: ReadDep) -> ListView[ModelView]:
     """Base models first, then the project's tuned models."""
     with service.database.begin() as session:
         tuned = tuned_models(session, principal.project_id)
@@ -28,7 +28,7 @@ def list_(service: ServiceDep, principal: PrincipalDep) -> ListView[ModelView]:
 
 
 @router.get("/{model:path}")
-def retrieve(service: ServiceDep, principal: PrincipalDep, model: str) -> ModelView:
+def retrieve(service: ServiceDep, principal: ReadDep, model: str) -> ModelView:
     """One model. Names hold slashes and colons."""
     try:
         return _base(service, model)

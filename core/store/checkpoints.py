@@ -7,6 +7,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from core.store.blobs import Blob
+from core.store.deliveries import tell_webhooks
 from core.store.events import add_event
 from core.store.files import CHECKPOINT_PURPOSE
 from core.store.ids import new_id
@@ -52,6 +53,7 @@ def add_checkpoint(
         code="checkpoint.saved",
         data={"step": step, "checkpoint": row.id},
     )
+    tell_webhooks(session, job, "fine_tuning.job.checkpoint_saved", checkpoint_id=row.id)
     session.flush()
     return row.id
 

@@ -41,3 +41,11 @@ def test_a_value_that_cannot_be_read_is_shown(env):
     env(**URLS, LEASE_S="soon")
     with pytest.raises(SettingsError, match=r"CASTALIA_LEASE_S is 'soon': .*number"):
         read_settings(WorkerSettings)
+
+
+def test_an_allow_list_of_webhooks_that_cannot_be_read_is_shown(env):
+    env(**URLS, WEBHOOK_ALLOW="10.0.0.0/8,*.internal")
+    with pytest.raises(
+        SettingsError, match=r"CASTALIA_WEBHOOK_ALLOW is .*'\*\.internal' is no host"
+    ):
+        read_settings(WorkerSettings)

@@ -89,6 +89,8 @@ class AttemptRow(Row):
     worker: Mapped[str]
     lines_followed: Mapped[int] = mapped_column(default=0)
     """Lines of this attempt's events.jsonl that are in the database."""
+    devices: Mapped[int] = mapped_column(default=1, server_default="1")
+    """How many it occupies for as long as it lasts."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     ended_at: Mapped[datetime | None]
     outcome: Mapped[str | None]
