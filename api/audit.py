@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.hygiene import without_secrets
 from core.store.audit import Write, add_write
 from core.store.database import Database, DatabaseDown
 from core.store.keys import Principal
@@ -91,8 +92,8 @@ def principal_of(scope: Scope) -> Principal | None:
 def _object_id(scope: Scope, status: int, body: bytes) -> str | None:
     """What it was done to: named by the path, or else made."""
     named = scope.get("path_params")
-    if named:
-        return "/".join(map(str, named.values()))
+    if named:  # as it was sent: it may be no id at all, but a key
+        return without_secrets("/".join(map(str, named.values())))
     if status >= REFUSED or not body:
         return None
     try:

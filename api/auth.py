@@ -10,9 +10,11 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
+from starlette.datastructures import Headers
 
 from api.errors import ApiError
-from api.service import ServiceDep
+from api.service import Service
 from core.store.keys import Principal, Scope, authenticate
 
 bearer = HTTPBearer(auto_error=False, description="A key made by `castalia keys create`.")
@@ -20,35 +22,46 @@ bearer = HTTPBearer(auto_error=False, description="A key made by `castalia keys 
 HINT = "send the header 'Authorization: Bearer sk-castalia-…'; `castalia keys create` makes a key"
 
 
-def _principal(
-    request: Request,
-    service: ServiceDep,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
-) -> Principal:
-    if credentials is None:
+def identify(service: Service, authorization: str | None) -> Principal:
+    """Whose key the header holds. Raises ApiError 401; the key itself is in no message."""
+    scheme, secret = get_authorization_scheme_param(authorization)
+    if scheme.lower() != "bearer" or not secret:
         raise _unauthorized("no API key was given")
     with service.database.begin() as session:
-        principal = authenticate(session, credentials.credentials)
+        principal = authenticate(session, secret)
     if principal is None:
         raise _unauthorized("the API key is not valid")
-    request.state.principal = principal
-    _refuse_mismatch(request, "organization", principal.organization_id)
-    _refuse_mismatch(request, "project", principal.project_id)
     return principal
 
 
-def _refuse_mismatch(request: Request, noun: str, id: str) -> None:
-    """OpenAI's clients may say for whom they think they ask; a key decides that alone."""
-    header = f"OpenAI-{noun.capitalize()}"
-    said = request.headers.get(header)
-    if said and said != id:
-        raise ApiError(
-            401,
-            f"the header {header} names another {noun} than that of the API key",
-            code=f"mismatched_{noun}",
-            param=header,
-            hint="leave the header out, or use a key of what it names",
-        )
+def refuse_mismatch(headers: Headers, principal: Principal) -> None:
+    """Raises ApiError if the headers name another organization or project than the key's.
+
+    OpenAI's clients may say for whom they think they ask; a key decides that alone.
+    """
+    ids = {"organization": principal.organization_id, "project": principal.project_id}
+    for noun, id in ids.items():
+        header = f"OpenAI-{noun.capitalize()}"
+        said = headers.get(header)
+        if said and said != id:
+            raise ApiError(
+                401,
+                f"the header {header} names another {noun} than that of the API key",
+                code=f"mismatched_{noun}",
+                param=header,
+                hint="leave the header out, or use a key of what it names",
+            )
+
+
+def _principal(
+    request: Request,
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],  # told in the description
+) -> Principal:
+    """Whom `api.door` let in. Where no door stands, nobody was."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if principal is None:
+        raise _unauthorized("no API key was given")
+    return principal
 
 
 def _unauthorized(message: str) -> ApiError:

@@ -1,5 +1,6 @@
 """Files on their way in, whole or in parts: their names, purposes and bytes."""
 
+import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -10,6 +11,7 @@ PURPOSES = (TRAINING_PURPOSE, "evals", "user_data")
 LONGEST_NAME = 255
 SHORTEST_LIFE_S, LONGEST_LIFE_S = 3600, 2_592_000
 READ_BYTES = 2**20
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def checked_purpose(purpose: str) -> str:
@@ -20,8 +22,8 @@ def checked_purpose(purpose: str) -> str:
 
 
 def checked_name(name: str | None) -> str:
-    """The name under which a file is kept."""
-    return (name or "upload").replace("\x00", "")[-LONGEST_NAME:]
+    """The name under which a file is kept: as it was sent, but in one line and of a bearable length."""
+    return CONTROLS.sub("", name or "")[-LONGEST_NAME:] or "upload"
 
 
 def chunks_of(file: BinaryIO) -> Iterator[bytes]:

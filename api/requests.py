@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 from api.agreement import check_method, invalid, with_method
 from api.bases import Bases
 from api.errors import ApiError, refusal
-from api.incoming import LONGEST_LIFE_S, SHORTEST_LIFE_S
+from api.incoming import LONGEST_LIFE_S, PURPOSES, SHORTEST_LIFE_S
 from api.method import Method, SupervisedHyperparameters
 from core.data.template_syntax import syntax_problem
 from core.graders.check import refusals
@@ -97,7 +97,7 @@ class CreateUpload(Spec):
     """Body of POST /v1/uploads."""
 
     filename: str = Field(min_length=1, max_length=1024)
-    purpose: str = Field(max_length=64)
+    purpose: str = Field(max_length=64, json_schema_extra={"enum": list(PURPOSES)})
     bytes: int = Field(ge=1)
     mime_type: str = Field(max_length=255, description="Not used: rows are known by their content.")
     expires_after: ExpiresAfter | None = None

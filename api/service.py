@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from fastapi import Depends, Request
 
 from api.doorbell import Doorbell
+from api.rates import Rates
 from api.settings import ApiSettings
 from core.models.catalog import Catalog
 from core.store.blobs import Blobs
@@ -20,13 +21,14 @@ TRUSTED_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Database, blobs, doorbell, models, what tries webhooks, and settings."""
+    """Database, blobs, doorbell, models, counts of requests, what tries webhooks, and settings."""
 
     settings: ApiSettings
     database: Database
     blobs: Blobs
     doorbell: Doorbell
     catalog: Catalog
+    rates: Rates
     sender: Sender
 
     @classmethod
@@ -38,9 +40,15 @@ class Service:
             database=database,
             blobs=open_blobs(database, settings.artifacts_url),
             doorbell=Doorbell(settings.broker_url),
+            rates=Rates(settings.broker_url, settings.requests_per_minute),
             sender=Sender(AllowList.parse(settings.webhook_allow)),
             catalog=Catalog(settings.models_dir, settings.allowed_models),
         )
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self.rates.close()
+        self.database.close()
 
 
 async def _service(request: Request) -> Service:

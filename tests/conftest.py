@@ -17,6 +17,7 @@ from sqlalchemy import make_url
 
 import migrations
 from api.app import create_app
+from api.serve import server_options
 from api.settings import ApiSettings
 from castalia.child import Child, Life
 from castalia.embedded.postgres import PostgresServer
@@ -166,7 +167,7 @@ class _Service:
     def start(self) -> None:
         app = create_app(self._settings)
         self._extend(app)
-        config = uvicorn.Config(app, port=self.port, log_config=None, ws="none")
+        config = uvicorn.Config(app, port=self.port, **server_options(self._settings))
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()

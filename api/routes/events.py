@@ -38,7 +38,14 @@ class EventsQuery(BaseModel):
     stream: bool = False
 
 
-@router.get("/{job_id}/events", response_model=ListView[EventView])
+@router.get(
+    "/{job_id}/events",
+    response_model=ListView[EventView],
+    responses={
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        204: {"description": "The stream is at its end: do not ask again."},
+    },
+)
 async def events(
     service: ServiceDep,
     principal: ReadDep,

@@ -1,14 +1,14 @@
 """/v1/files: upload, list, read, download, delete."""
 
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Header, Query, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
 
 from api.auth import ReadDep, SubmitDep
 from api.errors import ApiError
-from api.incoming import checked_lifetime, checked_name, checked_purpose, chunks_of
+from api.hygiene import disposition
+from api.incoming import PURPOSES, checked_lifetime, checked_name, checked_purpose, chunks_of
 from api.outgoing import read_ahead
 from api.ranges import asked_span
 from api.service import ServiceDep
@@ -22,13 +22,15 @@ from core.store.quotas import admit_bytes
 
 router = APIRouter(prefix="/files", tags=["Files"])
 
+BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
 
 @router.post("")
 def create(
     service: ServiceDep,
     principal: SubmitDep,
     file: UploadFile,
-    purpose: Annotated[str, Form()],
+    purpose: Annotated[str, Form(json_schema_extra={"enum": list(PURPOSES)})],
     anchor: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
     seconds: Annotated[int | None, Form(alias="expires_after[seconds]")] = None,
 ) -> FileView:
@@ -101,7 +103,15 @@ def delete(service: ServiceDep, principal: SubmitDep, file_id: str) -> DeletedVi
 
 
 @router.head("/{file_id}/content", include_in_schema=False)
-@router.get("/{file_id}/content", response_class=StreamingResponse)
+@router.get(
+    "/{file_id}/content",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": BYTES},
+        206: {"content": BYTES, "description": "The range that was asked for."},
+        416: {},
+    },
+)
 def content(
     service: ServiceDep,
     principal: ReadDep,
@@ -119,7 +129,7 @@ def content(
     span = asked_span(range_, if_range, etag, row.bytes)
     headers = {
         "accept-ranges": "bytes",
-        "content-disposition": f"attachment; filename*=UTF-8''{quote(row.filename, safe='')}",
+        "content-disposition": disposition(row.filename),
         "content-length": str(span.stop - span.start),
         "etag": etag,
     }

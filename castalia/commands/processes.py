@@ -14,8 +14,6 @@ from castalia.ports import check_port
 from castalia.settings import read_settings
 from core.spec.bell import PREPARE_QUEUE, TRAIN_QUEUE
 
-API_GRACE_S = 8
-"""Open requests, streamed downloads among them, may go on for so long; `up` waits for ten seconds."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -36,6 +34,7 @@ def api(
     import uvicorn
 
     from api.app import create_app
+    from api.serve import server_options
     from api.settings import ApiSettings
 
     settings = read_settings(ApiSettings)
@@ -45,14 +44,7 @@ def api(
     if key_file is not None:
         _let_in(key_file)
     _log_to_stderr()
-    uvicorn.run(
-        create_app(settings),
-        host=host,
-        port=port,
-        access_log=False,
-        log_config=None,
-        timeout_graceful_shutdown=API_GRACE_S,
-    )
+    uvicorn.run(create_app(settings), host=host, port=port, **server_options(settings))
 
 
 def worker(

@@ -45,6 +45,7 @@ class Database:
             pool_pre_ping=trusted_s == 0,
             pool_size=pool_size,
             max_overflow=pool_size,
+            hide_parameters=True,  # what users sent stays out of tracebacks in the log
             connect_args={
                 "connect_timeout": CONNECT_TIMEOUT_S,
                 "application_name": "castalia",

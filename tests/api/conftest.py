@@ -64,7 +64,7 @@ def settings(database_url, broker_url, models_dir) -> ApiSettings:
 def app(settings) -> Iterator[FastAPI]:
     app = create_app(settings)
     yield app
-    app.state.service.database.close()
+    app.state.service.close()
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +79,21 @@ def make_app(settings, toy_models_dir):
 
     yield make
     for app in opened:
-        app.state.service.database.close()
+        app.state.service.close()
+
+
+@pytest.fixture
+def change_app(settings):
+    """Makes applications with other settings; their only models are those of `models_dir`."""
+    opened = []
+
+    def make(**change) -> FastAPI:
+        opened.append(create_app(settings.model_copy(update=change)))
+        return opened[-1]
+
+    yield make
+    for app in opened:
+        app.state.service.close()
 
 
 @pytest.fixture

@@ -90,6 +90,10 @@ def test_a_long_or_strange_id_is_cut_and_harms_nothing(client, kept):
     assert kept(client.delete("/v1/files/%00%ff")).status == 404
 
 
+def test_a_key_in_the_place_of_an_id_is_not_kept(client, kept):
+    assert kept(client.delete(f"/v1/files/{new_secret()}")).object_id == "sk-castalia-…"
+
+
 def test_a_fault_of_ours_is_kept(settings, open_client, project, kept):
     from api.app import create_app
 
