@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 from core.store.blobs import Blob
 from core.store.errors import NotFound
 from core.store.ids import new_id
-from core.store.leases import from_now
 from core.store.paging import Order, Page, page_of
 from core.store.tables import BlobRow, FileRow, PartRow
 
@@ -40,7 +39,7 @@ def add_file(
         blob_id=blob.id,
         bytes=blob.bytes,
         sha256=blob.sha256,
-        expires_at=None if lifetime_s is None else from_now(lifetime_s),
+        expires_at=None if lifetime_s is None else _after_creation(lifetime_s),
     )
     session.add(row)
     session.flush()
@@ -123,6 +122,11 @@ def orphaned_blobs(session: Session, older_than_s: float) -> list[str]:
     named = exists().where(FileRow.blob_id == BlobRow.id)
     part = exists().where(PartRow.blob_id == BlobRow.id)
     return list(session.scalars(select(BlobRow.id).where(BlobRow.created_at < age, ~named, ~part)))
+
+
+def _after_creation(seconds: int) -> ColumnElement[Any]:
+    """So long after the transaction's time, which is what a row is created at."""
+    return func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
 def _still_there() -> ColumnElement[bool]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +32,9 @@ from core.store.blobs import PostgresBlobs
 from core.store.database import Database
 from core.store.files import add_file, set_prepared
 from core.store.jobs import create_job, fail_job
-from core.store.keys import create_key, new_secret, project_named
+from core.store.keys import SCOPES, Scope, create_key, new_secret, project_named
 from core.store.leases import claim_job
+from core.store.quotas import set_quota
 from core.store.tables import JobRow
 from core.store.wishes import cancel_job, pause_job
 
@@ -51,13 +52,20 @@ class Stage:
     catalog: Catalog
     rows: dict[str, str]
 
-    def project(self, name: str) -> tuple[str, str]:
+    def project(self, name: str, scopes: Sequence[Scope] = SCOPES) -> tuple[str, str]:
         """The project of this name, and a new key that opens it."""
         secret = new_secret()
         with self.database.begin() as session:
             project = project_named(session, name)
-            create_key(session, project, "test", secret)
+            create_key(session, project, "test", secret, scopes)
         return project.id, secret
+
+    def full(self) -> str:
+        """A key of a project that may store nothing."""
+        project, key = self.project("full")
+        with self.database.begin() as session:
+            set_quota(session, project, "stored_bytes", 0)
+        return key
 
     def file(self, project: str, *, prepared: bool = True) -> str:
         blob = self.blobs.write([Path(self.rows["chat"]).read_bytes()])
@@ -102,7 +110,7 @@ class Stage:
 
 
 def add_refusals(app: FastAPI) -> None:
-    """Routes that refuse with the API's own error, for what no client can bring about by itself."""
+    """Routes that refuse with the API's own error, for a status that no other route has, and count it."""
     tries: Counter[str] = Counter()
 
     @app.get("/v1/refusals/tries/{name}")
@@ -191,6 +199,7 @@ def run_client(
 ) -> Iterator[Callable[..., "Run"]]:
     """Starts a client's scenario in a project of its own."""
     told = {**service_urls, "trained": trained, "rows": rows, "broken": stage.broken()}
+    told["reader"], told["full"] = stage.project("reader", ["read"])[1], stage.full()
     told["sandbox"] = shutil.which("bwrap") is not None
     started: list[Run] = []
 

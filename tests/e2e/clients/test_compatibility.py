@@ -36,7 +36,7 @@ files.create files.pages files.content files.delete files.wait_for_processing fi
 uploads.chunked uploads.md5_mismatch uploads.cancel
 create.supervised create.dpo create.reinforcement create.hyperparameters create.extra_body create.unknown_key
 list.pages_by_metadata jobs.cancel jobs.pause jobs.resume
-events.order events.pages checkpoints.list checkpoints.download models.slashes
+events.order events.pages checkpoints.list checkpoints.download results.csv models.slashes
 graders.validate graders.run graders.error_flags graders.score_model
 duplicates.after_500 duplicates.after_time_out duplicates.after_cut duplicates.idempotency_key
 errors.400 errors.401 errors.403 errors.404 errors.409 errors.409_is_final errors.429 errors.500 request_id

@@ -27,11 +27,9 @@ function check(error, status, { code, param } = {}) {
   if (param) assert.equal(error.param, param);
 }
 
-function refusedWith(status, kind) {
-  return async (stage) => {
-    const error = await refused(kind, stage.client.get(`/refusals/${status}`));
-    check(error, status, { code: "probe", param: "field" });
-  };
+async function smallFile(client) {
+  const file = await OpenAI.toFile(Buffer.from("a"), "a.txt");
+  return client.files.create({ file, purpose: "user_data" });
 }
 
 export default {
@@ -59,7 +57,11 @@ export default {
     check(error, 401, { code: "invalid_api_key" });
   },
 
-  "errors.403": refusedWith(403, OpenAI.PermissionDeniedError),
+  "errors.403": async (stage) => {
+    const reader = stage.open({ apiKey: stage.told.reader });
+    const error = await refused(OpenAI.PermissionDeniedError, smallFile(reader));
+    check(error, 403, { code: "insufficient_scope" });
+  },
 
   "errors.404": async (stage) => {
     const { jobs } = stage.client.fineTuning;
@@ -70,7 +72,10 @@ export default {
     check(unknown, 404, { code: "model_not_found", param: "model" });
   },
 
-  "errors.409": refusedWith(409, OpenAI.ConflictError),
+  "errors.409": async (stage) => {
+    const error = await refused(OpenAI.ConflictError, stage.client.get("/refusals/409"));
+    check(error, 409, { code: "probe", param: "field" });
+  },
 
   "errors.409_is_final": async (stage) => {
     const client = stage.open({ maxRetries: 2 });
@@ -79,7 +84,11 @@ export default {
     assert.equal(await client.get(`/refusals/tries/${name}`), 1);
   },
 
-  "errors.429": refusedWith(429, OpenAI.RateLimitError),
+  "errors.429": async (stage) => {
+    const full = stage.open({ apiKey: stage.told.full });
+    const error = await refused(OpenAI.RateLimitError, smallFile(full));
+    check(error, 429, { code: "quota_exceeded", param: "stored_bytes" });
+  },
 
   "errors.500": async (stage) => {
     const { key, job } = stage.told.broken;

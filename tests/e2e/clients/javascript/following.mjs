@@ -41,6 +41,15 @@ export default {
     }
   },
 
+  "results.csv": async ({ owner, trained, told }) => {
+    const { result_files: files } = await owner.fineTuning.jobs.retrieve(trained);
+    const text = await (await owner.files.content(files[0])).text();
+    const [head, ...lines] = text.trim().split(/\r?\n/);
+    assert.ok(head.startsWith("step,train_loss,"));
+    const withLoss = lines.map((line) => line.split(",")).filter(([, loss]) => loss);
+    assert.equal(withLoss.length, told.trained.steps[0]);
+  },
+
   "models.slashes": async ({ owner, trained }) => {
     const job = await owner.fineTuning.jobs.retrieve(trained);
     const listed = (await all(owner.models.list())).map((model) => model.id);

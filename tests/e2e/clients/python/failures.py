@@ -61,16 +61,24 @@ def server_failure(case: Case) -> None:
     assert error.body["message"] == "the server failed to answer"
 
 
-def _refused_with(status: int, kind: type[openai.APIStatusError]) -> Any:
-    """By routes that the test has added, which raise the API's own error."""
+def forbidden(case: Case) -> None:
+    reader = case.open(case.told["reader"])
+    assert reader.files.list().data == []
+    error = refused(openai.PermissionDeniedError, lambda: _small_file(reader))
+    _check(error, 403, code="insufficient_scope")
+    assert "submit" in error.body["message"]
 
-    def check(case: Case) -> None:
-        path = f"/refusals/{status}"
-        error = refused(kind, lambda: case.client.get(path, cast_to=object))
-        _check(error, status, code="probe", param="field")
-        assert error.body["hint"] == "a remedy"
 
-    return check
+def over_quota(case: Case) -> None:
+    error = refused(openai.RateLimitError, lambda: _small_file(case.open(case.told["full"])))
+    _check(error, 429, code="quota_exceeded", param="stored_bytes")
+
+
+def conflict(case: Case) -> None:
+    """By a route that the test has added, which raises the API's own error."""
+    error = refused(openai.ConflictError, lambda: case.client.get("/refusals/409", cast_to=object))
+    _check(error, 409, code="probe", param="field")
+    assert error.body["hint"] == "a remedy"
 
 
 def conflicts_are_final(case: Case) -> None:
@@ -83,7 +91,7 @@ def conflicts_are_final(case: Case) -> None:
 
 
 def request_ids(case: Case) -> None:
-    file = case.client.files.create(file=("a.txt", b"a"), purpose="user_data")
+    file = _small_file(case.client)
     ids = {file._request_id, case.client.files.retrieve(file.id)._request_id}
     assert len(ids) == 2
     assert all(id.startswith("req_") for id in ids)
@@ -99,6 +107,10 @@ def _check(error: Any, status: int, *, code: str | None = None, param: str | Non
     assert error.request_id.startswith("req_")
 
 
+def _small_file(client: openai.OpenAI) -> Any:
+    return client.files.create(file=("a.txt", b"a"), purpose="user_data")
+
+
 def _suffix(job: Any) -> str | None:
     found: str | None = job.model_dump().get("user_provided_suffix")
     return found
@@ -111,11 +123,11 @@ ITEMS = {
     "duplicates.idempotency_key": idempotency_key,
     "errors.400": bad_request,
     "errors.401": unauthorized,
-    "errors.403": _refused_with(403, openai.PermissionDeniedError),
+    "errors.403": forbidden,
     "errors.404": not_found,
-    "errors.409": _refused_with(409, openai.ConflictError),
+    "errors.409": conflict,
     "errors.409_is_final": conflicts_are_final,
-    "errors.429": _refused_with(429, openai.RateLimitError),
+    "errors.429": over_quota,
     "errors.500": server_failure,
     "request_id": request_ids,
 }

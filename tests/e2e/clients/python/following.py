@@ -1,5 +1,6 @@
 """What a job tells and leaves: events, checkpoints, weights, a model. A real worker has trained it."""
 
+import csv
 import hashlib
 from typing import Any
 
@@ -52,6 +53,15 @@ def download(case: Case) -> None:
         assert len(content) == file["bytes"]
 
 
+def results(case: Case) -> None:
+    (file_id,) = case.owner.fine_tuning.jobs.retrieve(case.trained).result_files
+    assert case.owner.files.retrieve(file_id).purpose == "fine-tune-results"
+    lines = list(csv.DictReader(case.owner.files.content(file_id).text.splitlines()))
+    losses = {int(line["step"]): float(line["train_loss"]) for line in lines if line["train_loss"]}
+    assert list(losses) == list(range(1, case.told["trained"]["steps"][0] + 1))
+    assert min(losses.values()) > 0
+
+
 def slashes(case: Case) -> None:
     job = case.owner.fine_tuning.jobs.retrieve(case.trained)
     assert job.fine_tuned_model.startswith("ft:org/toy:")
@@ -72,5 +82,6 @@ ITEMS = {
     "events.pages": pages,
     "checkpoints.list": checkpoints,
     "checkpoints.download": download,
+    "results.csv": results,
     "models.slashes": slashes,
 }
