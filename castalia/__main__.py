@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from castalia.commands import data, files, jobs, keys, plan, processes, train, up
+from castalia.commands import data, files, jobs, keys, models, plan, processes, train, up
 from castalia.errors import CastaliaError
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(files.app, name="files")
 app.add_typer(data.app, name="data")
+app.add_typer(models.app, name="models")
 
 
 def main() -> None:

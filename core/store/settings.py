@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-PINNED = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)
+PINNED = re.compile(r"\w[\w.-]*/\w[\w.-]*@[0-9a-f]{40}", re.ASCII)
 """A model of a hub, at a commit."""
 
 
