@@ -15,6 +15,7 @@ from castalia.commands import (
     files,
     jobs,
     keys,
+    models,
     orgs,
     plan,
     processes,
@@ -48,6 +49,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(files.app, name="files")
 app.add_typer(data.app, name="data")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(models.app, name="models")
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from core.store.quotas import Quotas
 
-PINNED = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)
+PINNED = re.compile(r"\w[\w.-]*/\w[\w.-]*@[0-9a-f]{40}", re.ASCII)
 """A model of a hub, at a commit."""
 
 
