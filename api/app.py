@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from api.audit import Audit
 from api.errors import install_error_handlers
 from api.middleware import BodyLimit, Stamp
 from api.routes import (
@@ -19,6 +20,7 @@ from api.routes import (
     permissions,
     trainer,
     uploads,
+    webhooks,
 )
 from api.service import Service
 from api.settings import ApiSettings
@@ -28,8 +30,10 @@ PREFIX = "/v1"
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorView, "description": "What was sent cannot be carried out."},
     401: {"model": ErrorView, "description": "No valid key."},
+    403: {"model": ErrorView, "description": "The key lacks a scope."},
     404: {"model": ErrorView, "description": "No such thing in this project."},
     413: {"model": ErrorView, "description": "The body is too large."},
+    429: {"model": ErrorView, "description": "A quota is used up."},
     503: {"model": ErrorView, "description": "The database cannot be reached."},
 }
 
@@ -53,7 +57,8 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
     )
     app.state.service = service
     install_error_handlers(app)
-    for room in (chat, events, files, graders, jobs, models, permissions, trainer, uploads):
+    rooms = (chat, events, files, graders, jobs, models, permissions, trainer, uploads, webhooks)
+    for room in rooms:
         app.include_router(room.router, prefix=PREFIX, responses=ERRORS)
     app.include_router(health.router)
     app.add_middleware(
@@ -63,4 +68,5 @@ def create_app(settings: ApiSettings | None = None) -> FastAPI:
         upload_paths=(f"{PREFIX}/files", f"{PREFIX}/uploads/"),
     )
     app.add_middleware(Stamp)
+    app.add_middleware(Audit, database=service.database, prefix=PREFIX)
     return app

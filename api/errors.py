@@ -8,6 +8,7 @@ A 409 always says ``x-should-retry: false``, because the client would silently t
 
 import logging
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -22,6 +23,7 @@ from core.spec.tree import SpecError
 from core.store.database import DatabaseDown
 from core.store.errors import ArtifactsDown, Conflict, NotFound
 from core.store.models import ModelInUse
+from core.store.quotas import QuotaExceeded
 from core.store.replays import KeyReused
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,13 @@ log = logging.getLogger(__name__)
 TYPE_OF_STATUS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 RETRY_S = 2
+LONGEST_WAIT_S = 120
+"""A client that is told to come back later than that gives up at once."""
+HELP_WITH_QUOTA = {
+    "queued_jobs": "wait until one of the project's jobs runs, or cancel one that waits",
+    "stored_bytes": "delete files that are not needed any more",
+    "device_seconds": "wait for the next day (UTC)",
+}
 
 
 class ApiError(HTTPException):
@@ -104,6 +113,10 @@ def _install_store_errors(app: FastAPI) -> None:
         refused = ApiError(400, str(error), code="idempotency_key_reused", param="Idempotency-Key")
         return envelope(refused)
 
+    @app.exception_handler(QuotaExceeded)
+    def _(request: Request, error: QuotaExceeded) -> Response:
+        return envelope(_over_quota(error))
+
 
 def refusal(problems: list[Problem]) -> ApiError:
     """A 400 about the first problem, with all of them in ``details``."""
@@ -160,6 +173,24 @@ def _invalid_request(error: RequestValidationError) -> ApiError:
 def _document(body: Any) -> Any:
     """What was sent, as faults can be looked up in it: JSON as it is, a form as its fields."""
     return dict(body) if isinstance(body, FormData) else body or {}
+
+
+def _over_quota(error: QuotaExceeded) -> ApiError:
+    wait_s = None if error.retry_after_s is None else ceil(error.retry_after_s)
+    headers = {} if wait_s is None else {"retry-after": str(wait_s)}
+    if wait_s is None or wait_s > LONGEST_WAIT_S:
+        headers["x-should-retry"] = "false"
+    numbers = {"limit": error.limit, "used": error.used, "asked": error.asked}
+    return ApiError(
+        429,
+        str(error),
+        code="quota_exceeded",
+        param=error.quota,
+        hint=f"{HELP_WITH_QUOTA[error.quota]}; whoever runs the service can raise it: "
+        "`castalia projects quota`",
+        details=[{"quota": error.quota, **numbers}],
+        headers=headers,
+    )
 
 
 def _param_of(error: NotFound) -> str:

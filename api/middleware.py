@@ -9,6 +9,7 @@ from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.audit import principal_of
 from api.errors import ApiError, envelope, server_failure
 from core.store.ids import new_id
 
@@ -46,6 +47,8 @@ class Stamp:
                 headers["openai-version"] = API_VERSION
                 headers["openai-processing-ms"] = str(round(seconds * 1000))
                 headers["x-content-type-options"] = "nosniff"
+                if (principal := principal_of(scope)) is not None:
+                    headers["openai-organization"] = principal.organization_id
                 _observe(scope, message["status"], seconds, request_id)
             await send(message)
 

@@ -10,8 +10,9 @@ from pydantic import Field, StringConstraints, model_validator
 
 from api.agreement import check_method, invalid, with_method
 from api.bases import Bases
-from api.errors import refusal
+from api.errors import ApiError, refusal
 from api.method import Method, SupervisedHyperparameters
+from core.data.template_syntax import syntax_problem
 from core.graders.check import refusals
 from core.spec.grader import GraderSpec
 from core.spec.job import LARGEST_SEED, Hyperparameters, JobSpec
@@ -48,6 +49,13 @@ class Training(Spec):
         description="Its objective may leave out what method says, its kind and its grader among them.",
     )
 
+    def refuse_template(self) -> None:
+        """Raises ApiError for a chat template that cannot be read, before anybody waits for a worker."""
+        template = self.trainer.chat_template
+        if template is not None and (said := syntax_problem(template)) is not None:
+            message = f"Invalid 'trainer.chat_template': it cannot be read: {said}"
+            raise ApiError(400, message, code="chat_template_error", param="trainer.chat_template")
+
     @model_validator(mode="before")
     @classmethod
     def _method_is_part_of_trainer(cls, body: Any) -> Any:
@@ -63,6 +71,7 @@ class PreviewRow(Training):
 
     def asked_for(self) -> dict[str, str]:
         """The words of a `PreviewOrder` about the objective. Raises ApiError for a contradiction."""
+        self.refuse_template()
         if self.method is not None:
             check_method(self.method, self.trainer)
         elif "trainer" not in self.model_fields_set:
@@ -167,6 +176,7 @@ class CreateJob(Training):
             raise refusal(problems)
 
     def _refuse_contradictions(self) -> None:
+        self.refuse_template()
         if self.method is not None:
             check_method(self.method, self.trainer)
         if self.integrations:

@@ -11,17 +11,20 @@ from core.models.catalog import Catalog
 from core.store.blobs import Blobs
 from core.store.database import Database
 from core.store.objects import open_blobs
+from core.webhooks.addresses import AllowList
+from core.webhooks.send import Sender
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Database, blobs, doorbell, models and settings."""
+    """Database, blobs, doorbell, models, what tries webhooks, and settings."""
 
     settings: ApiSettings
     database: Database
     blobs: Blobs
     doorbell: Doorbell
     catalog: Catalog
+    sender: Sender
 
     @classmethod
     def open(cls, settings: ApiSettings) -> Self:
@@ -33,6 +36,7 @@ class Service:
             blobs=open_blobs(database, settings.artifacts_url),
             doorbell=Doorbell(settings.broker_url),
             catalog=Catalog(settings.models_dir, settings.allowed_models),
+            sender=Sender(AllowList.parse(settings.webhook_allow)),
         )
 
 

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from core.store.settings import ServiceSettings
+from core.webhooks.addresses import AllowSetting
 
 GIB = 2**30
 
@@ -14,6 +15,7 @@ class ApiSettings(ServiceSettings):
     upload_lifetime_s: float = Field(
         3600.0 * 24, gt=0.0, description="Time in which an upload in parts must be completed."
     )
+    webhook_allow: AllowSetting = ""
     max_body_bytes: int = Field(2**20, ge=1024, description="Largest JSON body.")
     preview_limit_s: float = Field(
         120.0, gt=0.0, description="Longest time that a preview or a plan may take."

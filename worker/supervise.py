@@ -57,7 +57,9 @@ def _claim(context: WorkerContext) -> Lease | None:
                 session,
                 worker=context.name,
                 lease_s=settings.lease_s,
+                device=None if context.device is None else context.device.name,
                 device_bytes=settings.device_bytes,
+                quotas=settings.quotas,
             )
     except DatabaseDown as error:
         log.warning("the database is away: %s", str(error).splitlines()[0])
@@ -100,7 +102,7 @@ class _Attempt:
         context, lease, keeper, pen = self._context, self._lease, self._keeper, self._pen
         directory, settings = lay_out(context, lease, keeper), context.settings
         with (
-            Trainer(directory, settings.cache_dir, settings.cache_bytes) as trainer,
+            Trainer(directory, settings.cache_dir, settings.cache_bytes, context.gpu) as trainer,
             Uploader(context, lease, keeper, pen) as uploader,
         ):
             watch = Watch(directory, lease, trainer, uploader, keeper, pen, settings)
@@ -116,9 +118,11 @@ class _Attempt:
         self._results.stop(reason)
 
     def _fail(self, error: JobError) -> None:
-        """The log is stored first, so that the row can name it."""
+        """The log is stored first, so that the row can name it; a job that is to be cancelled names none."""
         context, lease = self._context, self._lease
-        words = store_log(context.blobs, run_directory(context, lease), self._keeper)
+        words = None
+        if self._keeper.wish != "cancel":
+            words = store_log(context.blobs, run_directory(context, lease), self._keeper)
         retries = context.settings.retries
         self._results.end(
             lambda session, csv: fail_attempt(

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import PrincipalDep
+from api.auth import SubmitDep
 from api.chat import replies_to
 from api.chat_request import CreateChat
 from api.errors import ApiError, envelope
@@ -60,7 +60,7 @@ class _Answer:
 
 @router.post("/completions", response_model=ChatView)
 async def create(
-    request: Request, service: ServiceDep, principal: PrincipalDep, body: CreateChat
+    request: Request, service: ServiceDep, principal: SubmitDep, body: CreateChat
 ) -> Response | ChatView:
     """An answer to a conversation, whole or as server-sent events."""
     if not service.settings.chat:

@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import PrincipalDep
+from api.auth import ReadDep
 from api.service import Service, ServiceDep
 from api.views.job import EventView
 from api.views.shape import ListView, list_of
@@ -41,7 +41,7 @@ class EventsQuery(BaseModel):
 @router.get("/{job_id}/events", response_model=ListView[EventView])
 async def events(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: ReadDep,
     job_id: str,
     asked: Annotated[EventsQuery, Query()],
     last_event_id: Annotated[str | None, Header()] = None,

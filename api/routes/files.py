@@ -6,7 +6,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form, Header, Query, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
 
-from api.auth import PrincipalDep
+from api.auth import ReadDep, SubmitDep
 from api.errors import ApiError
 from api.incoming import checked_name, checked_purpose, chunks_of
 from api.ranges import asked_span
@@ -17,6 +17,7 @@ from core.data.file_check import unfit_file
 from core.spec.bell import PREPARE_TASK
 from core.store.files import TRAINING_PURPOSE, add_file, get_file, list_files, remove_file
 from core.store.jobs import jobs_waiting_for_files, settle_files
+from core.store.quotas import admit_bytes
 
 router = APIRouter(prefix="/files", tags=["Files"])
 
@@ -24,7 +25,7 @@ router = APIRouter(prefix="/files", tags=["Files"])
 @router.post("")
 def create(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: SubmitDep,
     file: UploadFile,
     purpose: Annotated[str, Form()],
     expires_after: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
@@ -35,9 +36,14 @@ def create(
     purpose, filename = checked_purpose(purpose), checked_name(file.filename)
     if purpose == TRAINING_PURPOSE and file.size == 0:
         raise _invalid("file", f"'{filename}' is empty; send one JSON object a line", "empty_file")
+    quotas = service.settings.quotas
+    with service.database.begin() as session:
+        admit_bytes(session, principal.project_id, file.size or 0, quotas)
     blob = service.blobs.write(chunks_of(file.file))
     try:
         with service.database.begin() as session:
+            # Again, since others may have stored something while this was written.
+            admit_bytes(session, principal.project_id, blob.bytes, quotas)
             row = add_file(
                 session, principal.project_id, filename=filename, purpose=purpose, blob=blob
             )
@@ -52,7 +58,7 @@ def create(
 @router.get("")
 def list_(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: ReadDep,
     purpose: str | None = None,
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
@@ -67,14 +73,14 @@ def list_(
 
 
 @router.get("/{file_id}")
-def retrieve(service: ServiceDep, principal: PrincipalDep, file_id: str) -> FileView:
+def retrieve(service: ServiceDep, principal: ReadDep, file_id: str) -> FileView:
     """One file."""
     with service.database.begin() as session:
         return FileView.of(get_file(session, principal.project_id, file_id))
 
 
 @router.delete("/{file_id}")
-def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> DeletedView:
+def delete(service: ServiceDep, principal: SubmitDep, file_id: str) -> DeletedView:
     """Forget a file and its bytes. A job that has not read it yet fails and says so."""
     with service.database.begin() as session:
         if get_file(session, principal.project_id, file_id).checkpoint_id is not None:
@@ -92,7 +98,7 @@ def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> Delete
 @router.get("/{file_id}/content", response_class=StreamingResponse)
 def content(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: ReadDep,
     request: Request,
     file_id: str,
     range_: Annotated[str | None, Header(alias="range")] = None,

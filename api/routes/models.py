@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from fastapi import APIRouter
 
-from api.auth import PrincipalDep
+from api.auth import ReadDep, SubmitDep
 from api.bases import refused_model
 from api.errors import ApiError
 from api.service import Service, ServiceDep
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/models", tags=["Models"])
 
 
 @router.get("")
-def list_(service: ServiceDep, principal: PrincipalDep) -> ListView[ModelView]:
+def list_(service: ServiceDep, principal: ReadDep) -> ListView[ModelView]:
     """Base models first, then the project's tuned models."""
     with service.database.begin() as session:
         tuned = tuned_models(session, principal.project_id)
@@ -31,7 +31,7 @@ def list_(service: ServiceDep, principal: PrincipalDep) -> ListView[ModelView]:
 
 
 @router.get("/{model:path}")
-def retrieve(service: ServiceDep, principal: PrincipalDep, model: str) -> ModelView:
+def retrieve(service: ServiceDep, principal: ReadDep, model: str) -> ModelView:
     """One model, also a checkpoint, of the project's own or shared with it. Names hold slashes and colons."""
     with service.database.begin() as session:
         limits = limits_on(live_workers(session))
@@ -46,7 +46,7 @@ def retrieve(service: ServiceDep, principal: PrincipalDep, model: str) -> ModelV
 
 
 @router.delete("/{model:path}")
-def delete(service: ServiceDep, principal: PrincipalDep, model: str) -> DeletedView:
+def delete(service: ServiceDep, principal: SubmitDep, model: str) -> DeletedView:
     """Forget a tuned model or checkpoint of the project's own, and its files."""
     if model in service.catalog.names():
         raise ApiError(

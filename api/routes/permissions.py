@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from api.auth import PrincipalDep
+from api.auth import AdminDep
 from api.requests import ShareCheckpoint
 from api.service import ServiceDep
 from api.views.permission import PermissionView
@@ -23,7 +23,7 @@ ORDERS: dict[str, Literal["asc", "desc"]] = {"ascending": "asc", "descending": "
 
 @router.post("/{checkpoint:path}/permissions")
 def create(
-    service: ServiceDep, principal: PrincipalDep, checkpoint: str, body: ShareCheckpoint
+    service: ServiceDep, principal: AdminDep, checkpoint: str, body: ShareCheckpoint
 ) -> ListView[PermissionView]:
     """Share a checkpoint with projects of the same organisation; sharing it again changes nothing."""
     with service.database.begin() as session:
@@ -36,7 +36,7 @@ def create(
 @router.get("/{checkpoint:path}/permissions")
 def list_(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: AdminDep,
     checkpoint: str,
     project_id: str | None = None,
     after: str | None = None,
@@ -58,7 +58,7 @@ def list_(
 
 @router.delete("/{checkpoint:path}/permissions/{permission_id}")
 def delete(
-    service: ServiceDep, principal: PrincipalDep, checkpoint: str, permission_id: str
+    service: ServiceDep, principal: AdminDep, checkpoint: str, permission_id: str
 ) -> DeletedView:
     """Share it no longer. What started from it goes on."""
     with service.database.begin() as session:

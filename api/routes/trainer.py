@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from api.auth import PrincipalDep
+from api.auth import SubmitDep
 from api.bases import Bases
 from api.child import PREVIEW
 from api.errors import ApiError
@@ -26,7 +26,7 @@ def schema() -> dict[str, Any]:
 
 
 @router.post("/plan")
-def plan(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> PlanView:
+def plan(service: ServiceDep, principal: SubmitDep, body: CreateJob) -> PlanView:
     """What a job would need: memory by component, the longest context, disk, steps. Takes seconds."""
     spec = body.job_spec(Bases(service, principal))
     with service.database.begin() as session:
@@ -35,7 +35,7 @@ def plan(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> PlanV
 
 
 @router.post("/preview")
-def preview(service: ServiceDep, principal: PrincipalDep, body: PreviewRow) -> PreviewView:
+def preview(service: ServiceDep, principal: SubmitDep, body: PreviewRow) -> PreviewView:
     """A row in the model's tokens, with those that would be trained marked. Takes seconds."""
     folder = Bases(service, principal).folder(body.model)
     with service.database.begin() as session:

@@ -73,9 +73,10 @@ def worker(
 
 
 def janitor() -> None:
-    """Take back jobs whose worker is lost, and ring for what nobody heard."""
+    """Take back jobs whose worker is lost, ring for what nobody heard, and deliver to webhooks."""
     from worker.app import configure, ring
     from worker.context import WorkerContext
+    from worker.courier import Courier
     from worker.janitor import Janitor
     from worker.settings import WorkerSettings
 
@@ -85,7 +86,9 @@ def janitor() -> None:
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end.set())
-    Janitor(WorkerContext.open(settings), ring).run(end)
+    context, courier = WorkerContext.open(settings), Courier.open(settings)
+    threading.Thread(target=courier.run, args=(end, settings.sweep_s), daemon=True).start()
+    Janitor(context, ring).run(end)
 
 
 def migrate() -> None:

@@ -1,6 +1,6 @@
 """How an attempt at a job ends. Each ending is one transaction that the attempt's lease guards.
 
-succeeded     the last checkpoint is stored
+succeeded     the last checkpoint is stored, and nobody asked for a cancel
 failed        by the user's fault, or for the last of several times by anybody else's
 queued again  handed back; or by the platform's fault, after a pause that doubles each time
 paused, cancelled   as the user asked meanwhile
@@ -17,7 +17,7 @@ from core.store.blobs import Blob
 from core.store.events import add_event
 from core.store.files import LOG_PURPOSE, add_file
 from core.store.jobs import TERMINAL, end_job, fail_job, park_job
-from core.store.leases import Lease, from_now, held_job
+from core.store.leases import Lease, from_now, held_job, wish_of
 from core.store.models import tuned_model_name
 from core.store.placement import fits_elsewhere
 from core.store.results import add_results
@@ -47,19 +47,27 @@ class Retries:
 
 def succeed_job(
     session: Session, lease: Lease, *, trained_tokens: int, results: Blob | None = None
-) -> None:
+) -> bool:
     """The last checkpoint is stored and the job is done. Raises LeaseLost.
 
-    ``results``, here and below: the stored CSV of its metrics, which becomes a file if the job ends.
+    A cancel that was granted before is kept, also during the last step: then the job is cancelled, its last
+    checkpoint stays, and False is returned. Of a pause nothing is left to be done. ``results``, here and
+    below: the stored CSV of its metrics, which becomes a file if the job ends.
     """
     row = held_job(session, lease)
-    row.fine_tuned_model = tuned_model_name(session, row)
     row.trained_tokens = trained_tokens
+    if wish_of(row) == "cancel":
+        _end_attempt(session, lease, "stopped")
+        granted = _granted(session, row)
+        _keep_results(session, row, results)
+        return not granted
+    row.fine_tuned_model = tuned_model_name(session, row)
     _end_attempt(session, lease, "succeeded")
     message = f"New fine-tuned model created: {row.fine_tuned_model}"
     add_event(session, row, message, code="model.created")
     end_job(session, row, "succeeded", "The job has successfully completed", code="job.succeeded")
     _keep_results(session, row, results)
+    return True
 
 
 def fail_attempt(
@@ -158,13 +166,12 @@ def _log_file(session: Session, lease: Lease, log: Blob) -> str:
 
 def _granted(session: Session, row: JobRow) -> bool:
     """Whether the user had asked for an end of the run, which then is as she wished."""
-    if row.cancel_requested_at is not None:
+    wish = wish_of(row)
+    if wish == "cancel":
         end_job(session, row, "cancelled", "Job cancelled", code="job.cancelled")
-    elif row.pause_requested_at is not None:
+    elif wish == "pause":
         park_job(session, row)
-    else:
-        return False
-    return True
+    return wish is not None
 
 
 def _requeue(session: Session, row: JobRow, message: str, *, code: str, **data: Any) -> None:

@@ -13,6 +13,15 @@ from sqlalchemy.orm import Session, sessionmaker
 __all__ = ["Database", "DatabaseDown", "Session"]
 
 CONNECT_TIMEOUT_S = 5
+SILENCE_S = 20
+"""A server that confirms nothing for so long is away: a third of a usual lease, and far less than the quarter
+of an hour after which a system gives a cut line up by itself."""
+_LINE = {
+    "keepalives_idle": SILENCE_S // 2,
+    "keepalives_interval": SILENCE_S // 4,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 1000 * SILENCE_S,
+}
 DatabaseDown = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
 """What SQLAlchemy raises when the server cannot be reached, went away, or has no connection left."""
 
@@ -31,7 +40,11 @@ class Database:
             pool_pre_ping=True,
             pool_size=pool_size,
             max_overflow=pool_size,
-            connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "castalia"},
+            connect_args={
+                "connect_timeout": CONNECT_TIMEOUT_S,
+                "application_name": "castalia",
+                **_LINE,
+            },
         )
         self._sessions = sessionmaker(self.engine, expire_on_commit=False)
 

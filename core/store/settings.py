@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from core.store.quotas import Quotas
+
 PINNED = re.compile(r"\w[\w.-]*/\w[\w.-]*@[0-9a-f]{40}", re.ASCII)
 """A model of a hub, at a commit."""
 
@@ -30,9 +32,14 @@ class ServiceSettings(BaseSettings):
         None,
         description="Names of the base models that may be used, commas between; unset: all in the folder.",
     )
-
     chat_limit_s: float = Field(
         120.0, gt=0.0, description="A chat of which nothing is heard for so long is given up."
+    )
+    quota_running_jobs: int | None = Field(None, ge=0, description="Jobs of a project at once.")
+    quota_queued_jobs: int | None = Field(None, ge=0, description="Jobs of it that wait.")
+    quota_stored_bytes: int | None = Field(None, ge=0, description="Bytes of its files.")
+    quota_device_seconds: int | None = Field(
+        None, ge=0, description="Seconds of devices that it may use from midnight to midnight UTC."
     )
 
     @field_validator("allowed_models", mode="before")
@@ -50,3 +57,13 @@ class ServiceSettings(BaseSettings):
                     "with the commit's 40 hexadecimal digits"
                 )
         return names
+
+    @property
+    def quotas(self) -> Quotas:
+        """Of every project that has none of its own; None: no limit."""
+        return Quotas(
+            running_jobs=self.quota_running_jobs,
+            queued_jobs=self.quota_queued_jobs,
+            stored_bytes=self.quota_stored_bytes,
+            device_seconds=self.quota_device_seconds,
+        )

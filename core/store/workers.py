@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from core.store.leases import from_now
-from core.store.tables import WorkerRow
+from core.store.tables import JobRow, WorkerRow
 
 SILENT_S = 30.0
 """A worker that said nothing for so long is not counted any more."""
@@ -47,6 +47,12 @@ def live_workers(session: Session) -> Sequence[WorkerRow]:
     """The workers that were heard from lately, by name."""
     recent = WorkerRow.seen_at > from_now(-SILENT_S)
     return session.scalars(select(WorkerRow).where(recent).order_by(WorkerRow.name)).all()
+
+
+def idle_workers(session: Session) -> int:
+    """How many of those that were heard from lately have nothing to do, over all projects."""
+    running = select(func.count()).select_from(JobRow).where(JobRow.status == "running")
+    return max(0, len(live_workers(session)) - (session.scalar(running) or 0))
 
 
 def forget_silent_workers(session: Session) -> list[str]:

@@ -16,6 +16,7 @@ from core.spec.job import JobSpec
 from core.spec.objective import updates_per_batch
 from core.streambp import attachment_of
 from core.train.base import base_of
+from core.train.heart import Heart
 from core.train.journal import Journal
 from core.train.learner import Learner
 from core.train.lessons import Lesson, lesson_kind
@@ -45,6 +46,7 @@ class Course:
     held_out: list[Any]
     directory: Path
     journal: Journal
+    heart: Heart
     files: Sequence[FileRead] = ()
     """What the files held, to be told when the run begins."""
 
@@ -65,6 +67,7 @@ class Course:
             rows, held_out = (self._kept_apart(x, model) for x in (self.rows, self.held_out))
             base = base_of(spec, source, model)
             lesson = lesson_kind(spec)(spec, model, self.tokenizer, rows, held_out, base)
+            lesson.beat = self.heart.beat
             with closing(lesson):
                 yield Built(self._loop(lesson, len(rows)), layers)
 

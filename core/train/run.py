@@ -11,6 +11,7 @@ from core.spec.tree import SpecError
 from core.train.cache import CachePlace
 from core.train.canary import fly_canary
 from core.train.course import Course, device
+from core.train.heart import Heart
 from core.train.inputs import model_facts, model_source
 from core.train.job_rows import rows_of_job
 from core.train.journal import Journal
@@ -42,7 +43,9 @@ def run_job(
     tokenizer = load_tokenizer(source, spec.trainer.chat_template)
     train, held_out, files = rows_of_job(spec, beside, tokenizer, journal, cache)
     spec, plan = planned(spec, source, train, device(), journal)
-    course = Course(spec, source, tokenizer, train, held_out, directory, journal, files)
+    course = Course(
+        spec, source, tokenizer, train, held_out, directory, journal, Heart(directory), files
+    )
     if checkpoint is None and spec.trainer.canary:
         fly_canary(course, plan, stop)
     while True:

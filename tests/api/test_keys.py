@@ -36,6 +36,15 @@ ROUTES = [
     ("POST", "/v1/uploads/upload-x/parts"),
     ("POST", "/v1/uploads/upload-x/complete"),
     ("POST", "/v1/uploads/upload-x/cancel"),
+    ("GET", "/v1/webhook_event_types"),
+    ("POST", "/v1/webhook_endpoints"),
+    ("GET", "/v1/webhook_endpoints"),
+    ("GET", "/v1/webhook_endpoints/we_x"),
+    ("POST", "/v1/webhook_endpoints/we_x"),
+    ("DELETE", "/v1/webhook_endpoints/we_x"),
+    ("POST", "/v1/webhook_endpoints/we_x/rotate_secret"),
+    ("POST", "/v1/webhook_endpoints/we_x/test"),
+    ("GET", "/v1/webhook_endpoints/we_x/deliveries"),
 ]
 
 
@@ -55,6 +64,7 @@ def test_these_are_all_routes_but_the_open_ones(app):
     listed = {path.replace("upload-x", "{upload_id}") for path in listed}
     listed = {path.replace("ft:x", "{checkpoint}") for path in listed}
     listed = {path.replace("cp_x", "{permission_id}") for path in listed}
+    listed = {path.replace("we_x", "{endpoint_id}") for path in listed}
     assert set(app.openapi()["paths"]) == listed | open_
 
 

@@ -51,3 +51,11 @@ def test_allowed_models_are_names_with_commas_and_a_hub_s_is_pinned_to_a_commit(
         env(ALLOWED_MODELS=loose)
         with pytest.raises(SettingsError, match="is not pinned"):
             read_settings(ServiceSettings)
+
+
+def test_an_allow_list_of_webhooks_that_cannot_be_read_is_shown(env):
+    env(**URLS, WEBHOOK_ALLOW="10.0.0.0/8,*.internal")
+    with pytest.raises(
+        SettingsError, match=r"CASTALIA_WEBHOOK_ALLOW is .*'\*\.internal' is no host"
+    ):
+        read_settings(WorkerSettings)

@@ -96,8 +96,12 @@ class AttemptRow(Row):
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
     worker: Mapped[str]
+    device: Mapped[str | None]
+    """What its trainer computes with, by name; null: not known."""
     lines_followed: Mapped[int] = mapped_column(default=0)
     """Lines of this attempt's events.jsonl that are in the database."""
+    devices: Mapped[int] = mapped_column(default=1, server_default="1")
+    """How many it occupies for as long as it lasts."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     ended_at: Mapped[datetime | None]
     outcome: Mapped[str | None]

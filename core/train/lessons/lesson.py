@@ -1,10 +1,10 @@
 """What the loop asks of an objective, and what it is told."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -13,6 +13,7 @@ from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
 from core.train.lessons.reading import RESOLVED, Reading, Rows
 
+T = TypeVar("T")
 Base = Callable[[], AbstractContextManager[PreTrainedModel]]
 """A context in which there is the model as it was before training, attached and frozen."""
 
@@ -49,7 +50,10 @@ def unshared(mixing: Sequence[str]) -> list[Remark]:
 
 
 class Lesson(ABC):
-    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured."""
+    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured.
+
+    ``beat`` is called whenever a part of a step or of a measurement is done; whoever watches a run sets it.
+    """
 
     def __init__(
         self,
@@ -66,6 +70,7 @@ class Lesson(ABC):
         self.tokenizer = tokenizer
         self.rows = rows
         self.held_out = held_out
+        self.beat: Callable[[], None] = _unheard
         self.device = next(model.parameters()).device
 
     @property
@@ -79,6 +84,12 @@ class Lesson(ABC):
     def tile(self) -> int:
         """Tokens whose logits exist at once."""
         return self.spec.trainer.stream.head_chunk_tokens
+
+    def beating(self, parts: Iterable[T]) -> Iterator[T]:
+        """The ``parts``, each of which has been dealt with when the next is asked for."""
+        for part in parts:
+            yield part
+            self.beat()
 
     @staticmethod
     @abstractmethod
@@ -117,6 +128,10 @@ class Lesson(ABC):
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 - nor here
         """Take what `state` gave."""
+
+
+def _unheard() -> None:
+    """Nobody watches."""
 
 
 def _no_base() -> AbstractContextManager[PreTrainedModel]:

@@ -144,7 +144,8 @@ class PreferenceLesson(Lesson):
         return logp_A.view(-1, 2), tokens_A.view(-1, 2)
 
     def _passes(self, pairs: Sequence[EncodedPair]) -> Iterator[BranchPass]:
-        return branch_passes(pairs, self.tokens_per_pass, self.device, share=not self._mixing)
+        share = not self._mixing
+        return self.beating(branch_passes(pairs, self.tokens_per_pass, self.device, share=share))
 
 
 def _encoded(row: ParsedRow, tokenizer: PreTrainedTokenizerBase) -> EncodedPair:

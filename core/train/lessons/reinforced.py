@@ -8,7 +8,7 @@ Legend: B batch, T tokens, P prompts, G answers of each, A answers of the step, 
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -54,7 +54,9 @@ class ReinforcedLesson(Lesson):
         self._objective = objective
         self._batch: GradedAnswers | None = None
         self._stops = stop_ids(self.model, self.tokenizer)
-        self._sampler = PolicySampler(self.model, tokens_at_once=self.tokens_per_pass)
+        self._sampler = PolicySampler(
+            self.model, tokens_at_once=self.tokens_per_pass, beat=self._sampled_on
+        )
         self._mixing = attachment_of(self.model).mixing
         self._grading = Grading(objective.grader, workers=GRADERS)
 
@@ -127,6 +129,9 @@ class ReinforcedLesson(Lesson):
         """Take what `state` gave."""
         self._batch = GradedAnswers.from_state(state["batch"]) if "batch" in state else None
 
+    def _sampled_on(self) -> None:
+        self.beat()  # Whose it is may be set later.
+
     def _sampled(self, rows: Sequence[int], step: int) -> GradedAnswers:
         chosen = [self.rows[row] for row in rows]
         stream = Stream(self.spec.seed, step)
@@ -143,7 +148,14 @@ class ReinforcedLesson(Lesson):
         )
         ids = [prompt.input_ids for prompt in prompts]
         answers = self._sampler.sample(ids, rows=list(rows), stream=stream, sampling=sampling)
-        return graded(self._objective, prompts, answers, self.tokenizer, self._stops, self._grading)
+        return graded(
+            self._objective,
+            prompts,
+            answers,
+            self.tokenizer,
+            self._stops,
+            lambda asked: self.beating(self._grading.grades(asked)),
+        )
 
     def _learn(self, batch: GradedAnswers, normaliser: float) -> dict[str, float]:
         """Add the gradients of all answers; sums of figures."""
@@ -193,12 +205,11 @@ class ReinforcedLesson(Lesson):
                 for part in self._passes(batch)
             ]
 
-    def _passes(self, batch: GradedAnswers) -> list[BranchPass]:
+    def _passes(self, batch: GradedAnswers) -> Iterator[BranchPass]:
         """Where layers mix documents, each answer by itself: a group of them may be large."""
         groups = batch.alone() if self._mixing else batch.groups
-        return list(
-            branch_passes(groups, self.tokens_per_pass, self.device, share=not self._mixing)
-        )
+        share = not self._mixing
+        return self.beating(branch_passes(groups, self.tokens_per_pass, self.device, share=share))
 
     def _numbers(self, batch: GradedAnswers, part: BranchPass) -> list[int]:
         """Which of the batch's answers those of a pass are, in order."""

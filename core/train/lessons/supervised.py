@@ -1,6 +1,6 @@
 """Pre-training and supervised fine-tuning: cross-entropy over the targets of the whole optimizer step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -62,8 +62,8 @@ class SupervisedLesson(Lesson):
             buckets.add(-logp_BT, part.weight_BT, part.layout.position_ids())
         return buckets.metrics("full_valid_loss")
 
-    def _passes(self, rows: Sequence[Encoded]) -> list[Pass]:
-        return list(passes(rows, self.tokens_per_pass, self.device))
+    def _passes(self, rows: Sequence[Encoded]) -> Iterator[Pass]:
+        return self.beating(passes(rows, self.tokens_per_pass, self.device))
 
     def _learn(self, part: Pass, normaliser: float, settle: Settle | None) -> Loss:
         def objective(logp_BT: Tensor) -> Loss:

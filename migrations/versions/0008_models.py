@@ -1,14 +1,14 @@
 """What jobs leave behind: result files, models that can be deleted, checkpoints that are shared.
 
-Revision ID: 0007
+Revision ID: 0008
 """
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0007"
-down_revision = "0004"
+revision = "0008"
+down_revision = "0007"
 
 TIME = sa.DateTime(timezone=True)
 
