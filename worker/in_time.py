@@ -4,7 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from worker.pen import store_unavailable
+from worker.keeper import LeaseKeeper
+from worker.pen import patiently, store_unavailable
 
 T = TypeVar("T")
 
@@ -31,3 +32,10 @@ def in_time(do: Callable[[], T], limit_s: float) -> T:
     if not given:
         raise store_unavailable(f"it took nothing for {limit_s:g} s")
     return given[0]
+
+
+def patiently_in_time(
+    do: Callable[[], T], keeper: LeaseKeeper, trouble: str, *, limit_s: float
+) -> T:
+    """As `patiently`, of a store that refuses or hangs: for so many seconds in all."""
+    return in_time(lambda: patiently(do, keeper, trouble, limit_s=limit_s), limit_s)

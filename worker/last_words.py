@@ -7,9 +7,8 @@ from pathlib import Path
 from core.spec.errors import RunFailure
 from core.spec.run import LOG_FILE
 from core.store.blobs import Blob, Blobs
-from worker.in_time import in_time
+from worker.in_time import patiently_in_time
 from worker.keeper import LeaseKeeper
-from worker.pen import patiently
 from worker.redact import redacted
 
 log = logging.getLogger(__name__)
@@ -49,11 +48,8 @@ def store_log(blobs: Blobs, directory: Path, keeper: LeaseKeeper) -> Blob | None
     if not tail:
         return None
     try:
-        return in_time(
-            lambda: patiently(
-                lambda: blobs.write([tail]), keeper, "the log is not kept", limit_s=LIMIT_S
-            ),
-            LIMIT_S,
+        return patiently_in_time(
+            lambda: blobs.write([tail]), keeper, "the log is not kept", limit_s=LIMIT_S
         )
     except RunFailure as failure:
         log.warning("%s; the log is not kept", failure)

@@ -26,9 +26,9 @@ from core.store.results import (
     metric_names,
 )
 from worker.context import WorkerContext
-from worker.in_time import in_time
+from worker.in_time import patiently_in_time
 from worker.keeper import LeaseKeeper
-from worker.pen import Pen, patiently
+from worker.pen import Pen
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +89,8 @@ class Results:
     def _stored(self) -> Blob | None:
         limit_s = min(LIMIT_S, self._context.settings.upload_limit_s)
         try:
-            return in_time(
-                lambda: patiently(self._store, self._keeper, "results not stored", limit_s=limit_s),
-                limit_s,
+            return patiently_in_time(
+                self._store, self._keeper, "results not stored", limit_s=limit_s
             )
         except RunFailure as failure:
             log.warning("%s; the janitor writes the results of job %s", failure, self._job_id)
