@@ -27,7 +27,7 @@ def identify(service: Service, authorization: str | None) -> Principal:
     scheme, secret = get_authorization_scheme_param(authorization)
     if scheme.lower() != "bearer" or not secret:
         raise _unauthorized("no API key was given")
-    with service.database.begin() as session:
+    with service.database.read() as session:
         principal = authenticate(session, secret)
     if principal is None:
         raise _unauthorized("the API key is not valid")

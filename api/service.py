@@ -17,6 +17,8 @@ from core.webhooks.send import Sender
 
 TRUSTED_S = 1.0
 """A connection that a request gave back a moment ago is taken to live: pollers come by the hundred."""
+POOL_SIZE = 40
+"""As many as threads that serve requests: to connect costs more than to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Service:
     @classmethod
     def open(cls, settings: ApiSettings) -> Self:
         """Nothing is connected yet: a database that is down must not keep the API from starting."""
-        database = Database(settings.database_url, trusted_s=TRUSTED_S)
+        database = Database(settings.database_url, pool_size=POOL_SIZE, trusted_s=TRUSTED_S)
         return cls(
             settings=settings,
             database=database,

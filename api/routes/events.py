@@ -79,7 +79,7 @@ class _Reader:
         self, after: str | None, limit: int, order: Literal["asc", "desc"]
     ) -> tuple[list[EventView], bool, bool]:
         """Some events, whether there are more, and whether the job has ended and will say no more."""
-        with self._service.database.begin() as session:
+        with self._service.database.read() as session:
             job = get_job(session, self._project_id, self._job_id)
             ended = job.status in TERMINAL
             page = list_events(session, job, after=after, limit=limit, order=order)

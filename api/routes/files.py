@@ -73,7 +73,7 @@ def list_(
     order: Literal["asc", "desc"] = "desc",
 ) -> ListView[FileView]:
     """The project's files."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         page = list_files(
             session, principal.project_id, purpose=purpose, after=after, limit=limit, order=order
         )
@@ -83,7 +83,7 @@ def list_(
 @router.get("/{file_id}")
 def retrieve(service: ServiceDep, principal: ReadDep, file_id: str) -> FileView:
     """One file."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         return FileView.of(get_file(session, principal.project_id, file_id))
 
 
@@ -121,7 +121,7 @@ def content(
     if_range: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The bytes, whole or one range; the ETag is their SHA-256."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         row = get_file(session, principal.project_id, file_id)
     etag = f'"{row.sha256}"'
     if request.method == "HEAD":

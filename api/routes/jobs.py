@@ -81,7 +81,7 @@ def list_(
     limit: Limit = 20,
 ) -> ListView[JobView]:
     """The project's jobs, newest first; ``metadata[key]=value`` filters, ``metadata=null``: none."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         page = list_jobs(
             session,
             principal.project_id,
@@ -97,7 +97,7 @@ def list_(
 @router.get("/{job_id}")
 def retrieve(service: ServiceDep, principal: ReadDep, job_id: str) -> JobView:
     """One job."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         row = get_job(session, principal.project_id, job_id)
         return _view(service, session, row, principal)
 
@@ -139,7 +139,7 @@ def checkpoints(
     limit: Limit = 10,
 ) -> ListView[CheckpointView]:
     """The kept checkpoints with their files, newest first."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         job = get_job(session, principal.project_id, job_id)
         page = list_checkpoints(
             session, job, after=after, limit=min(limit, service.settings.max_page)

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/models", tags=["Models"])
 @router.get("")
 def list_(service: ServiceDep, principal: ReadDep) -> ListView[ModelView]:
     """Base models first, then the project's tuned models."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         tuned = tuned_models(session, principal.project_id)
         limits = limits_on(live_workers(session))
     views = [*_bases(service, limits), *(ModelView.of_job(job, limits) for job in tuned)]
@@ -33,12 +33,12 @@ def list_(service: ServiceDep, principal: ReadDep) -> ListView[ModelView]:
 @router.get("/{model:path}")
 def retrieve(service: ServiceDep, principal: ReadDep, model: str) -> ModelView:
     """One model, also a checkpoint, of the project's own or shared with it. Names hold slashes and colons."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         limits = limits_on(live_workers(session))
     try:
         return _base(service, model, limits)
     except UnknownModel:
-        with service.database.begin() as session:
+        with service.database.read() as session:
             found = find_model(session, principal.project_id, model)
         return ModelView.of_tuned(found, limits)
     except ModelUnusable as error:

@@ -44,7 +44,7 @@ def list_(
     order: Literal["ascending", "descending"] = "descending",
 ) -> ListView[PermissionView]:
     """With whom a checkpoint is shared."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         page = list_permissions(
             session,
             find_own_model(session, principal.project_id, checkpoint),

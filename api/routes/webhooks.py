@@ -69,7 +69,7 @@ def list_(
 ) -> ListView[EndpointView]:
     """The project's endpoints, newest first."""
     limit = min(limit, service.settings.max_page)
-    with service.database.begin() as session:
+    with service.database.read() as session:
         page = list_endpoints(session, principal.project_id, after=after, limit=limit)
     return list_of([EndpointView.of(row) for row in page.rows], page.has_more)
 
@@ -77,7 +77,7 @@ def list_(
 @router.get(PATH + "/{endpoint_id}")
 def retrieve(service: ServiceDep, principal: ReadDep, endpoint_id: str) -> EndpointView:
     """One endpoint, without its secret."""
-    with service.database.begin() as session:
+    with service.database.read() as session:
         return EndpointView.of(get_endpoint(session, principal.project_id, endpoint_id))
 
 
@@ -139,7 +139,7 @@ def deliveries(
 ) -> ListView[DeliveryView]:
     """What was sent to an endpoint or is to be, newest first."""
     limit = min(limit, service.settings.max_page)
-    with service.database.begin() as session:
+    with service.database.read() as session:
         row = get_endpoint(session, principal.project_id, endpoint_id)
         page = list_deliveries(session, row, after=after, limit=limit)
     return list_of([DeliveryView.of(found) for found in page.rows], page.has_more)

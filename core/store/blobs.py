@@ -70,7 +70,7 @@ class PostgresBlobs:
 
     def read(self, blob_id: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """A connection is borrowed for each piece and given back, so a slow reader holds none."""
-        with self._database.begin() as session:
+        with self._database.read() as session:
             row = blob_row(session, blob_id)
         size = int(row.location.removeprefix(POSTGRES))
         stop = row.bytes if stop is None else min(stop, row.bytes)
@@ -90,8 +90,8 @@ class PostgresBlobs:
 
     def _piece(self, blob_id: str, number: int) -> bytes:
         # A binary cursor, because Postgres' text form of bytes is twice as long.
-        with self._database.engine.connect() as connection:
-            driver = connection.connection.driver_connection
+        with self._database.read() as session:
+            driver = session.connection().connection.driver_connection
             assert driver is not None
             with driver.cursor(binary=True) as cursor:
                 cursor.execute(

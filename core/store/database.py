@@ -7,8 +7,8 @@ of session means one set of store functions.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, create_engine, exc, make_url
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Engine, create_engine, event, exc, make_url
+from sqlalchemy.orm import ORMExecuteState, Session, sessionmaker
 
 from core.store.liveness import ping_the_rested
 
@@ -29,7 +29,7 @@ DatabaseDown = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
 
 
 class Database:
-    """A pool of connections to one Postgres.
+    """A pool of connections to one Postgres: ``pool_size`` are kept, as many again are made for a rush.
 
     Each is asked whether it lives before it is given out; with ``trusted_s`` only if it rested for so long.
     """
@@ -55,6 +55,8 @@ class Database:
         if trusted_s > 0:
             ping_the_rested(self.engine, trusted_s)
         self._sessions = sessionmaker(self.engine, expire_on_commit=False)
+        looking = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._looks = sessionmaker(looking, class_=_Look, expire_on_commit=False)
 
     @contextmanager
     def begin(self) -> Iterator[Session]:
@@ -62,6 +64,33 @@ class Database:
         with self._sessions.begin() as session:
             yield session
 
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Queries alone, each of which sees what is committed when it begins, as in a transaction of `begin`.
+
+        Begin and commit are a round trip each, which is most of what a client that polls costs. Raises
+        TypeError for whatever would write.
+        """
+        with self._looks() as session:
+            yield session
+
     def close(self) -> None:
         """Give all connections back."""
         self.engine.dispose()
+
+
+class _Look(Session):
+    """A session in which nothing is written."""
+
+
+@event.listens_for(_Look, "before_flush")
+def _refuse_rows(*_: object) -> None:
+    raise TypeError("Database.read() is for queries; rows are written in Database.begin()")
+
+
+@event.listens_for(_Look, "do_orm_execute")
+def _refuse_statements(asked: ORMExecuteState) -> None:
+    if not asked.is_select:
+        raise TypeError(
+            "Database.read() is for queries; statements that write need Database.begin()"
+        )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from core.store.errors import Conflict, NotFound
@@ -83,26 +83,28 @@ def ensure_key(session: Session, name: str, secret: str) -> None:
         create_key(session, project_named(session, DEFAULT_PROJECT), name, secret)
 
 
+_FORMER = (
+    select(FormerSecretRow.key_id)
+    .where(
+        FormerSecretRow.secret_sha256 == bindparam("sha256"),
+        FormerSecretRow.valid_until > func.clock_timestamp(),
+    )
+    .scalar_subquery()
+)
+_PRINCIPAL = (  # built once: every request asks it
+    select(KeyRow.id, KeyRow.scopes, ProjectRow.id, ProjectRow.organization_id)
+    .join(ProjectRow, ProjectRow.id == KeyRow.project_id)
+    .where(or_(KeyRow.secret_sha256 == bindparam("sha256"), KeyRow.id == _FORMER))
+    .where(KeyRow.revoked_at.is_(None))
+)
+
+
 def authenticate(session: Session, secret: str) -> Principal | None:
     """Whose key this is, or None if it is unknown, revoked, or was rotated away.
 
     The lookup is by the hash of 256 random bits, so its timing tells nothing about a secret.
     """
-    former = (
-        select(FormerSecretRow.key_id)
-        .where(
-            FormerSecretRow.secret_sha256 == _hash(secret),
-            FormerSecretRow.valid_until > func.clock_timestamp(),
-        )
-        .scalar_subquery()
-    )
-    query = (
-        select(KeyRow.id, KeyRow.scopes, ProjectRow.id, ProjectRow.organization_id)
-        .join(ProjectRow, ProjectRow.id == KeyRow.project_id)
-        .where(or_(KeyRow.secret_sha256 == _hash(secret), KeyRow.id == former))
-        .where(KeyRow.revoked_at.is_(None))
-    )
-    found = session.execute(query).one_or_none()
+    found = session.execute(_PRINCIPAL, {"sha256": _hash(secret)}).one_or_none()
     if found is None:
         return None
     key_id, scopes, project_id, organization_id = found

@@ -3,10 +3,11 @@
 import socket
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import func, select, text, update
 
 from castalia.ports import free_port
 from core.store.database import SILENCE_S, Database, DatabaseDown
+from core.store.tables import OrganizationRow
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "mysql://h/d", "redis://h"])
@@ -65,3 +66,21 @@ def test_a_line_that_is_cut_is_given_up_in_time(database):
     assert kept_alive
     assert timeout == 1000 * SILENCE_S
     assert idle + interval * count <= SILENCE_S
+
+
+def test_a_look_is_no_transaction(database):
+    with database.read() as session:
+        first, second = (session.scalar(select(func.now())) for _ in range(2))
+    assert first < second
+    with database.begin() as session:  # the same connection as before
+        assert session.scalar(select(func.now())) == session.scalar(select(func.now()))
+
+
+def test_nothing_is_written_in_a_look(database):
+    with database.read() as session:
+        session.add(OrganizationRow(id="org_1", name="one"))
+        with pytest.raises(TypeError, match="begin"):
+            session.flush()
+        session.expunge_all()
+        with pytest.raises(TypeError, match="begin"):
+            session.execute(update(OrganizationRow).values(name="two"))
