@@ -1,9 +1,11 @@
 """A whole run, from a spec and a directory to a finished job: what command line and library share."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from core.models.catalog import ModelUnusable
 from core.models.load import load_tokenizer
+from core.ranks import ALONE, Crew
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import SPEC_FILE
@@ -27,6 +29,7 @@ def run_job(
     journal: Journal,
     stop: StopRequest,
     cache: CachePlace | None = None,
+    crew: Crew = ALONE,
 ) -> bool:
     """Train ``spec`` in ``directory``, going on from its newest whole checkpoint.
 
@@ -36,20 +39,27 @@ def run_job(
     """
     source = model_source(spec.model, beside)
     spec = _resolved(spec, source)
-    checkpoint = resumable(directory, journal)
+    checkpoint = _told(crew, lambda: resumable(directory, journal))
     if checkpoint is not None:
         spec = _as_begun(spec, checkpoint)
     tokenizer = load_tokenizer(source, spec.trainer.chat_template)
     train, held_out, files = rows_of_job(spec, beside, tokenizer, journal, cache)
-    spec, plan = planned(spec, source, train, device(), journal)
-    course = Course(spec, source, tokenizer, train, held_out, directory, journal, files)
+    spec, plan = planned(spec, source, train, device(crew), journal)
+    spec = crew.told(spec)  # each may have seen another amount of free memory
+    course = Course(spec, source, tokenizer, train, held_out, directory, journal, files, crew)
     if checkpoint is None and spec.trainer.canary:
         fly_canary(course, plan, stop)
     while True:
         try:
             return course.run(checkpoint, stop)
         except CheckpointDamaged as damaged:
-            checkpoint = resumable(directory, journal, damaged)
+            refused = damaged
+            checkpoint = _told(crew, lambda: resumable(directory, journal, refused))  # noqa: B023 - called here
+
+
+def _told(crew: Crew, find: Callable[[], Path | None]) -> Path | None:
+    """What the leader finds: one looks, all go on from the same."""
+    return crew.each(find() if crew.leads else None)[0]
 
 
 def _resolved(spec: JobSpec, source: str) -> JobSpec:

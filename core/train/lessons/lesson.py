@@ -1,18 +1,20 @@
 """What the loop asks of an objective, and what it is told."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.data.parse import ParsedRow
+from core.ranks import ALONE, Crew, syncing
 from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
 from core.train.lessons.reading import RESOLVED, Reading, Rows
 
+P = TypeVar("P")
 Base = Callable[[], AbstractContextManager[PreTrainedModel]]
 """A context in which there is the model as it was before training, attached and frozen."""
 
@@ -59,8 +61,10 @@ class Lesson(ABC):
         rows: Sequence[Any],
         held_out: Sequence[Any],
         base: Base | None = None,
+        crew: Crew = ALONE,
     ) -> None:
         self.spec = spec
+        self.crew = crew
         self.base = base or _no_base
         self.model = model
         self.tokenizer = tokenizer
@@ -79,6 +83,12 @@ class Lesson(ABC):
     def tile(self) -> int:
         """Tokens whose logits exist at once."""
         return self.spec.trainer.stream.head_chunk_tokens
+
+    def walked(self, passes: Sequence[P]) -> Iterator[P]:
+        """The step's passes in turn; whoever holds gradients is told which is the last."""
+        for number, part in enumerate(passes, start=1):
+            syncing(self.model, last=number == len(passes))
+            yield part
 
     @staticmethod
     @abstractmethod
