@@ -57,6 +57,7 @@ peers: $(PEERS)/.installed ## Install the authors' StreamBP for benchmarks.memor
 docs: $(INSTALLED) ## Write the pages that are made from code
 	$(BIN)/python scripts/write_spec_docs.py
 	$(BIN)/python scripts/write_plan_table.py
+	$(BIN)/python scripts/write_openapi.py
 
 figures: $(INSTALLED) ## Print the lengths of files and functions
 	$(BIN)/python scripts/house_figures.py

@@ -3,11 +3,12 @@
     {"error": {"message", "type", "param", "code", "hint", "details", "fault", "retryable"}}
 
 The client keeps the whole inner object as ``exc.body``, so the keys that are ours reach the user too.
-A 409 always says ``x-should-retry: false``, because the client would silently try again.
+It tries a 409 and a 429 again by itself; ``x-should-retry: false`` tells it where that is of no use.
 """
 
 import logging
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -17,10 +18,13 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from api.hygiene import shown_path
 from core.spec.problems import Problem, problems_of
 from core.spec.tree import SpecError
 from core.store.database import DatabaseDown
 from core.store.errors import ArtifactsDown, Conflict, NotFound
+from core.store.models import ModelInUse
+from core.store.quotas import QuotaExceeded
 from core.store.replays import KeyReused
 
 log = logging.getLogger(__name__)
@@ -28,6 +32,14 @@ log = logging.getLogger(__name__)
 TYPE_OF_STATUS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 RETRY_S = 2
+LONGEST_METHOD = 20
+LONGEST_WAIT_S = 60
+"""OpenAI's client heeds no longer `retry-after`: it would be back within seconds, and in vain."""
+HELP_WITH_QUOTA = {
+    "queued_jobs": "wait until one of the project's jobs runs, or cancel one that waits",
+    "stored_bytes": "delete files that are not needed any more",
+    "device_seconds": "wait for the next day (UTC)",
+}
 
 
 class ApiError(HTTPException):
@@ -80,7 +92,7 @@ def install_error_handlers(app: FastAPI) -> None:
         @app.exception_handler(down)
         def _(request: Request, error: Exception) -> Response:
             log.warning("unavailable: %s", str(error).splitlines()[0])
-            return envelope(_unavailable(error))
+            return envelope(unavailable(error))
 
     _install_store_errors(app)
 
@@ -94,10 +106,18 @@ def _install_store_errors(app: FastAPI) -> None:
     def _(request: Request, error: Conflict) -> Response:
         return envelope(ApiError(400, str(error), code=error.code))
 
+    @app.exception_handler(ModelInUse)
+    def _(request: Request, error: ModelInUse) -> Response:
+        return envelope(ApiError(409, str(error), code=error.code, param="model"))
+
     @app.exception_handler(KeyReused)
     def _(request: Request, error: KeyReused) -> Response:
         refused = ApiError(400, str(error), code="idempotency_key_reused", param="Idempotency-Key")
         return envelope(refused)
+
+    @app.exception_handler(QuotaExceeded)
+    def _(request: Request, error: QuotaExceeded) -> Response:
+        return envelope(_over_quota(error))
 
 
 def refusal(problems: list[Problem]) -> ApiError:
@@ -126,10 +146,20 @@ def envelope(error: ApiError) -> JSONResponse:
         body["hint"] = error.hint
     if error.details is not None:
         body["details"] = error.details
-    headers = dict(error.headers or {})
-    if error.status_code == HTTPStatus.CONFLICT:
-        headers["x-should-retry"] = "false"
+    headers = {**_retry_header(error), **(error.headers or {})}
     return JSONResponse({"error": body}, error.status_code, headers)
+
+
+def _retry_header(error: ApiError) -> dict[str, str]:
+    """Whether to try again, wherever the client would guess wrong."""
+    if error.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        return {"x-should-retry": "true"}
+    wait = (error.headers or {}).get("retry-after", "0")
+    too_long = wait.isdecimal() and int(wait) > LONGEST_WAIT_S
+    too_soon = error.status_code == HTTPStatus.TOO_MANY_REQUESTS and too_long
+    if error.status_code == HTTPStatus.CONFLICT or too_soon:
+        return {"x-should-retry": "false"}
+    return {}
 
 
 def server_failure() -> ApiError:
@@ -157,6 +187,24 @@ def _document(body: Any) -> Any:
     return dict(body) if isinstance(body, FormData) else body or {}
 
 
+def _over_quota(error: QuotaExceeded) -> ApiError:
+    wait_s = None if error.retry_after_s is None else ceil(error.retry_after_s)
+    headers = {} if wait_s is None else {"retry-after": str(wait_s)}
+    if wait_s is None:
+        headers["x-should-retry"] = "false"
+    numbers = {"limit": error.limit, "used": error.used, "asked": error.asked}
+    return ApiError(
+        429,
+        str(error),
+        code="quota_exceeded",
+        param=error.quota,
+        hint=f"{HELP_WITH_QUOTA[error.quota]}; whoever runs the service can raise it: "
+        "`castalia projects quota`",
+        details=[{"quota": error.quota, **numbers}],
+        headers=headers,
+    )
+
+
 def _param_of(error: NotFound) -> str:
     return "after" if "after" in error.noun else "id"
 
@@ -164,12 +212,15 @@ def _param_of(error: NotFound) -> str:
 def _http(request: Request, error: HTTPException) -> ApiError:
     message = str(error.detail)
     if error.status_code in (404, 405):
-        message = f"{request.method} {request.url.path}: {message.lower()}"
+        message = (
+            f"{request.method[:LONGEST_METHOD]} {shown_path(request.scope)}: {message.lower()}"
+        )
     code = CODE_OF_STATUS.get(error.status_code, "invalid_request")
     return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
 
 
-def _unavailable(error: Exception) -> ApiError:
+def unavailable(error: Exception) -> ApiError:
+    """A 503: a server that we need is away, and nothing was changed."""
     what, code = "database cannot be reached", "database_unavailable"
     if isinstance(error, ArtifactsDown):
         what, code = "artifact store cannot be used", "artifacts_unavailable"

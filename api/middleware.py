@@ -9,7 +9,9 @@ from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.audit import principal_of
 from api.errors import ApiError, envelope, server_failure
+from api.hygiene import PAGES, PAGES_POLICY, SECURITY_HEADERS, shown_path
 from core.store.ids import new_id
 
 log = logging.getLogger("api.access")
@@ -24,7 +26,10 @@ MULTIPART_OVERHEAD_BYTES = 64 * 1024
 
 
 class Stamp:
-    """A request id, the time taken, and one log line a request."""
+    """A request id, the time taken, what browsers must know, and one log line a request.
+
+    The id is always made here: one that a client sends is not read.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -45,7 +50,12 @@ class Stamp:
                 headers["x-request-id"] = request_id
                 headers["openai-version"] = API_VERSION
                 headers["openai-processing-ms"] = str(round(seconds * 1000))
-                headers["x-content-type-options"] = "nosniff"
+                if scope["path"] in PAGES:
+                    headers["content-security-policy"] = PAGES_POLICY
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+                if (principal := principal_of(scope)) is not None:
+                    headers["openai-organization"] = principal.organization_id
                 _observe(scope, message["status"], seconds, request_id)
             await send(message)
 
@@ -109,4 +119,4 @@ def _observe(scope: Scope, status: int, seconds: float, request_id: str) -> None
     method = scope["method"] if scope["method"] in METHODS else "OTHER"
     REQUESTS.labels(method, route, status).inc()
     SECONDS.labels(method, route).observe(seconds)
-    log.info("%s %s %s %d %.3fs", request_id, scope["method"], scope["path"], status, seconds)
+    log.info("%s %s %s %d %.3fs", request_id, method, shown_path(scope), status, seconds)

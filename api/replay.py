@@ -32,7 +32,7 @@ class Sender:
         )
 
 
-def _sender(
+async def _sender(
     principal: PrincipalDep,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=LONGEST_KEY)] = None,
     x_stainless_retry_count: Annotated[str | None, Header(include_in_schema=False)] = None,

@@ -4,15 +4,17 @@
 """
 
 import secrets
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
 from api.agreement import check_method, invalid, with_method
+from api.bases import Bases
 from api.errors import ApiError, refusal
+from api.incoming import LONGEST_LIFE_S, PURPOSES, SHORTEST_LIFE_S
 from api.method import Method, SupervisedHyperparameters
+from core.data.template_syntax import syntax_problem
 from core.graders.check import refusals
-from core.models.catalog import Catalog, UnknownModel, UnreadableModel
 from core.spec.grader import GraderSpec
 from core.spec.job import LARGEST_SEED, Hyperparameters, JobSpec
 from core.spec.objective import GrpoSpec, SftSpec
@@ -48,6 +50,13 @@ class Training(Spec):
         description="Its objective may leave out what method says, its kind and its grader among them.",
     )
 
+    def refuse_template(self) -> None:
+        """Raises ApiError for a chat template that cannot be read, before anybody waits for a worker."""
+        template = self.trainer.chat_template
+        if template is not None and (said := syntax_problem(template)) is not None:
+            message = f"Invalid 'trainer.chat_template': it cannot be read: {said}"
+            raise ApiError(400, message, code="chat_template_error", param="trainer.chat_template")
+
     @model_validator(mode="before")
     @classmethod
     def _method_is_part_of_trainer(cls, body: Any) -> Any:
@@ -63,6 +72,7 @@ class PreviewRow(Training):
 
     def asked_for(self) -> dict[str, str]:
         """The words of a `PreviewOrder` about the objective. Raises ApiError for a contradiction."""
+        self.refuse_template()
         if self.method is not None:
             check_method(self.method, self.trainer)
         elif "trainer" not in self.model_fields_set:
@@ -76,13 +86,21 @@ class PreviewRow(Training):
         return words
 
 
+class ExpiresAfter(Spec):
+    """How long a file is to stay."""
+
+    anchor: Literal["created_at"]
+    seconds: int = Field(ge=SHORTEST_LIFE_S, le=LONGEST_LIFE_S)
+
+
 class CreateUpload(Spec):
     """Body of POST /v1/uploads."""
 
     filename: str = Field(min_length=1, max_length=1024)
-    purpose: str = Field(max_length=64)
+    purpose: str = Field(max_length=64, json_schema_extra={"enum": list(PURPOSES)})
     bytes: int = Field(ge=1)
     mime_type: str = Field(max_length=255, description="Not used: rows are known by their content.")
+    expires_after: ExpiresAfter | None = None
 
 
 class CompleteUpload(Spec):
@@ -90,6 +108,12 @@ class CompleteUpload(Spec):
 
     part_ids: list[str] = Field(min_length=1, max_length=100_000)
     md5: str | None = Field(None, pattern=r"^[0-9a-fA-F]{32}$", description="Of the whole, in hex.")
+
+
+class ShareCheckpoint(Spec):
+    """Body of POST /v1/fine_tuning/checkpoints/{checkpoint}/permissions."""
+
+    project_ids: list[str] = Field(min_length=1, max_length=100)
 
 
 class ValidateGrader(Spec):
@@ -117,7 +141,7 @@ class CreateJob(Training):
     metadata: dict[TagKey, TagValue] | None = Field(None, max_length=16)
     integrations: list[Any] | None = Field(None, max_length=5)
 
-    def job_spec(self, catalog: Catalog) -> JobSpec:
+    def job_spec(self, bases: Bases) -> JobSpec:
         """The resolved spec. Raises ApiError or SpecError for what cannot be carried out."""
         self._refuse_contradictions()
         numbers = self._hyperparameters()
@@ -126,20 +150,16 @@ class CreateJob(Training):
                 "trainer.learning_rate",
                 "is absolute and cannot be combined with learning_rate_multiplier; give one of them",
             )
-        try:
-            facts = catalog.facts(self.model)
-        except UnknownModel as error:
-            raise ApiError(404, str(error), code="model_not_found", param="model") from None
-        except UnreadableModel as error:
-            raise ApiError(400, str(error), code="model_not_trainable", param="model") from None
+        base = bases.find(self.model)
         spec = JobSpec(
             model=self.model,
+            base_model=base.base_model,
             training_file=self.training_file,
             validation_file=self.validation_file,
             seed=secrets.randbelow(LARGEST_SEED) if self.seed is None else self.seed,
             hyperparameters=Hyperparameters.parse(numbers),
             trainer=self.trainer.spec(),
-        ).resolved(facts)
+        ).resolved(base.facts)
         self._refuse_grader_without_a_bench()
         return spec
 
@@ -165,6 +185,7 @@ class CreateJob(Training):
             raise refusal(problems)
 
     def _refuse_contradictions(self) -> None:
+        self.refuse_template()
         if self.method is not None:
             check_method(self.method, self.trainer)
         if self.integrations:

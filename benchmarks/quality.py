@@ -20,8 +20,9 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.cases import last_object
-from benchmarks.finetuning import FinetuningCase, finetuned
+from benchmarks.finetuning import MODEL, FinetuningCase, finetuned
 from benchmarks.pretraining import PretrainingCase, trained
+from castalia.demo_model import prepare_smollm2
 from core.spec.trainer import Precision
 
 SEEDS = (0, 1, 2)
@@ -155,6 +156,7 @@ def _pretrained(
 
 def finetuning(runner: Runner) -> list[Run]:
     """One run of each recipe."""
+    prepare_smollm2(MODEL)  # before there are threads: transformers loads no two models at once
 
     def job(name: str, recipe: Recipe) -> Job:
         case = FinetuningCase(recipe.optimizer, recipe.precision, recipe.finetuning_rate)

@@ -9,7 +9,21 @@ import sys
 
 import typer
 
-from castalia.commands import data, files, jobs, keys, plan, processes, train, up
+from castalia.commands import (
+    audit,
+    data,
+    files,
+    jobs,
+    keys,
+    models,
+    orgs,
+    plan,
+    processes,
+    projects,
+    train,
+    up,
+    webhooks,
+)
 from castalia.errors import CastaliaError
 
 app = typer.Typer(
@@ -27,10 +41,15 @@ app.command()(processes.janitor)
 app.command()(processes.migrate)
 app.command()(train.train)
 app.command()(plan.plan)
+app.command()(audit.audit)
+app.add_typer(orgs.app, name="orgs")
+app.add_typer(projects.app, name="projects")
 app.add_typer(keys.app, name="keys")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(files.app, name="files")
 app.add_typer(data.app, name="data")
+app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(models.app, name="models")
 
 
 def main() -> None:

@@ -38,7 +38,10 @@ def plan_tables(shown: JobPlan) -> Iterator[RenderableType]:
         f" {disk.checkpoints / GIB:.2f} ({disk.checkpoint / GIB:.2f} each)"
     )
     if shown.steps is not None and shown.tokens is not None:
-        yield f"{shown.steps:,} steps over {shown.tokens:,} tokens at most"
+        yield (
+            f"{shown.steps:,} steps over {shown.tokens:,} tokens at most; how long they take is told by a "
+            "service that knows earlier runs (POST /v1/trainer/plan)"
+        )
 
 
 def memory_table(shown: JobPlan) -> Table:

@@ -1,19 +1,23 @@
 """Real servers for every test that needs one, embedded and started once; and a toy model."""
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 
 import psycopg
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from sqlalchemy import make_url
 
 import migrations
 from api.app import create_app
+from api.serve import server_options
 from api.settings import ApiSettings
 from castalia.child import Child, Life
 from castalia.embedded.postgres import PostgresServer
@@ -147,17 +151,23 @@ def chat_lines() -> Callable[[int], bytes]:
 
 
 class _Service:
-    """The real API over the real database, in a thread; ``url`` stays when it is started again."""
+    """The real API over the real database, in a thread; ``url`` stays when it is started again.
 
-    def __init__(self, settings: ApiSettings) -> None:
+    ``extend`` may give the application routes of the test's own.
+    """
+
+    def __init__(
+        self, settings: ApiSettings, extend: Callable[[FastAPI], None] = lambda _: None
+    ) -> None:
         self._settings = settings
+        self._extend = extend
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        config = uvicorn.Config(
-            create_app(self._settings), port=self.port, log_config=None, ws="none"
-        )
+        app = create_app(self._settings)
+        self._extend(app)
+        config = uvicorn.Config(app, port=self.port, **server_options(self._settings))
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
@@ -171,19 +181,87 @@ class _Service:
         self._thread.join()
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[[ApiSettings], _Service]]:
+def _serving() -> Iterator[Callable[..., _Service]]:
     """Serves the real API for these settings, on a port of its own, to the end of the test."""
     started: list[_Service] = []
 
-    def start(settings: ApiSettings) -> _Service:
-        started.append(_Service(settings))
+    def start(settings: ApiSettings, **more: Callable[[FastAPI], None]) -> _Service:
+        started.append(_Service(settings, **more))
         started[-1].start()
         return started[-1]
 
     yield start
     for service in started:
         service.stop()
+
+
+serve = pytest.fixture(_serving)
+serve_module = pytest.fixture(_serving, scope="module")
+"""The same, to the end of the module."""
+
+
+class Receiver:
+    """A real HTTP server on loopback that webhooks are sent to."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.received: list[tuple[dict[str, str], bytes]] = []
+        """Headers in small letters, and the body."""
+        self.answers: list[tuple[int, dict[str, str]]] = []
+        """What the next requests are answered with; then 200."""
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # senders hang up
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}/hook"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self.may_answer.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _handler(receiver) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - two selves
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                receiver.received.append((headers, body))
+                receiver.may_answer.wait()
+                status, more = receiver.answers.pop(0) if receiver.answers else (200, {})
+                self.send_response(status)
+                for name, value in more.items():
+                    self.send_header(name, value)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def new_receiver() -> Iterator[Callable[..., Receiver]]:
+    """Makes receivers of webhooks."""
+    opened: list[Receiver] = []
+
+    def make(tls: ssl.SSLContext | None = None) -> Receiver:
+        opened.append(Receiver(tls))
+        return opened[-1]
+
+    yield make
+    for receiver in opened:
+        receiver.close()
+
+
+@pytest.fixture
+def receiver(new_receiver) -> Receiver:
+    return new_receiver()
 
 
 class _running:  # noqa: N801 - a context manager

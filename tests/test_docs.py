@@ -44,10 +44,11 @@ def test_every_decision_is_in_the_list():
     assert not [path.name for path in adrs.glob("0*.md") if path.name not in listed]
 
 
-def test_every_test_that_the_page_of_cases_names_is_there():
-    page = (ROOT / "docs" / "cases.md").read_text()
+@pytest.mark.parametrize(("name", "least"), [("cases.md", 30), ("security.md", 15)])
+def test_every_test_that_a_page_names_is_there(name, least):
+    page = (ROOT / "docs" / name).read_text()
     named = re.findall(r"`(tests/[^`]+)`", page)
-    assert len(named) > 30
+    assert len(named) > least
     for node in named:
         path, _, test = node.partition("::")
         text = (ROOT / path).read_text()

@@ -9,29 +9,42 @@ from core.models.catalog import Catalog
 from core.store.blobs import Blobs
 from core.store.database import Database
 from core.store.objects import open_blobs
+from worker.device import Device
 from worker.settings import WorkerSettings
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """Database, blobs, models and settings; ``name`` tells this process from others in events."""
+    """Database, blobs, models and settings; ``name`` tells this process from others in events.
+
+    ``device``: what its trainers compute with; None: what they find.
+    """
 
     settings: WorkerSettings
     database: Database
     blobs: Blobs
     catalog: Catalog
     name: str
+    device: Device | None = None
+
+    @property
+    def gpu(self) -> str | None:
+        """The one that a trainer sees; None: all that this process sees."""
+        return None if self.device is None else self.device.gpu
 
     @classmethod
-    def open(cls, settings: WorkerSettings) -> Self:
-        """Nothing is connected yet."""
+    def open(cls, settings: WorkerSettings, device: Device | None = None) -> Self:
+        """Nothing is connected yet. ``device``: that of this process's trainers."""
+        if device is not None:
+            settings = settings.model_copy(update={"device_bytes": device.bytes})
         database = Database(settings.database_url, pool_size=4)
         return cls(
             settings=settings,
             database=database,
             blobs=open_blobs(database, settings.artifacts_url),
-            catalog=Catalog(settings.models_dir),
+            catalog=Catalog(settings.models_dir, settings.allowed_models),
             name=process_name(),
+            device=device,
         )
 
 

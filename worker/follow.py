@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from core.spec.events import RunEvent, run_event
-from core.spec.run import EVENTS_FILE
+from core.spec.run import BEAT_FILE, EVENTS_FILE, Beat
 
 
 class Follower:
@@ -15,6 +15,7 @@ class Follower:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / EVENTS_FILE
+        self._beats = directory / BEAT_FILE
         self._offset = 0
         self.line = 0
         self._seen = (0, 0)
@@ -30,6 +31,13 @@ class Follower:
         events = [run_event.validate_json(line) for line in whole.splitlines()]
         self._seen = (self._offset + len(whole), self.line + len(events))
         return events
+
+    def beats(self) -> int:
+        """How many parts of its work the run has done by its own count; 0 while it has not said."""
+        try:
+            return Beat.model_validate_json(self._beats.read_bytes()).count
+        except FileNotFoundError:
+            return 0
 
     def take(self) -> None:
         """What `new_events` returned last is dealt with."""

@@ -15,18 +15,24 @@ from kombu.exceptions import OperationalError
 from core.data.file_check import unfit_file
 from core.spec.bell import PREPARE_TASK, TRAIN_TASK
 from core.store.attempts import expire_leases
+from core.store.audit import forget_old_writes
 from core.store.database import DatabaseDown
 from core.store.errors import ArtifactsDown
-from core.store.files import orphaned_blobs, unprepared_files
+from core.store.files import expire_files, orphaned_blobs, unprepared_files
 from core.store.jobs import jobs_waiting_for_files, settle_files
 from core.store.leader import Leadership
 from core.store.queue import queued_jobs
 from core.store.replays import forget_old_requests
 from core.store.uploads import expire_uploads
-from core.store.workers import forget_silent_workers
+from core.store.workers import forget_silent_workers, idle_workers
 from worker.context import WorkerContext
+from worker.results import write_missing_results
 
 log = logging.getLogger(__name__)
+
+DAY_S = 86_400.0
+Ring = tuple[str, str]
+"""A task and the id that it is given."""
 
 
 class Janitor:
@@ -76,15 +82,16 @@ class Janitor:
         with self._context.database.begin() as session:
             for job in jobs_waiting_for_files(session):
                 settle_files(session, job, unfit_file)
-            queued, files = queued_jobs(session), unprepared_files(session)
+            queued, files = queued_jobs(session, self._settings.quotas), unprepared_files(session)
             forget_old_requests(session)
+            forget_old_writes(session, self._settings.audit_days * DAY_S)
             forget_silent_workers(session)
+        write_missing_results(self._context)
         if self._clock() - self._up_since >= self._settings.lease_s:
             queued += self._expire()
             self._delete_orphans()
             self._sweep_store()
-        waiting = [(TRAIN_TASK, id) for id in queued] + [(PREPARE_TASK, id) for id in files]
-        self._ring_for(waiting)
+        self._ring_for([(TRAIN_TASK, id) for id in queued], [(PREPARE_TASK, id) for id in files])
 
     def _ask_to_lead(self) -> None:
         led, self._leads = self._leads, self._leadership.held()
@@ -100,7 +107,7 @@ class Janitor:
 
     def _delete_orphans(self) -> None:
         with self._context.database.begin() as session:
-            late = expire_uploads(session)
+            late = expire_uploads(session) + expire_files(session)
             orphans = late + orphaned_blobs(session, self._settings.orphan_blob_s)
         for blob_id in orphans:
             log.warning("blob %s belongs to no file; deleted", blob_id)
@@ -121,13 +128,26 @@ class Janitor:
         except ArtifactsDown as error:
             log.warning("the artifact store was not swept: %s", error)
 
-    def _ring_for(self, waiting: list[tuple[str, str]]) -> None:
-        now = self._clock()
-        ids = {id for _, id in waiting}
+    def _ring_for(self, jobs: list[Ring], files: list[Ring]) -> None:
+        """A ring for a job says "look at the queue", so a worker that is idle needs one, and no more."""
+        ids = {id for _, id in jobs + files}
         self._rung_at = {id: at for id, at in self._rung_at.items() if id in ids}
-        for task, id in waiting:
-            if now - self._rung_at.get(id, float("-inf")) < self._settings.ring_again_s:
-                continue
+        unrung = [ring for ring in jobs if self._is_due(ring)]
+        self._give(unrung[: self._listeners()] if unrung else [])
+        self._give([ring for ring in files if self._is_due(ring)])
+
+    def _listeners(self) -> int:
+        """At least one: not every worker that listens can say so."""
+        with self._context.database.begin() as session:
+            return max(1, idle_workers(session))
+
+    def _is_due(self, ring: Ring) -> bool:
+        last = self._rung_at.get(ring[1], float("-inf"))
+        return self._clock() - last >= self._settings.ring_again_s
+
+    def _give(self, rings: list[Ring]) -> None:
+        now = self._clock()
+        for task, id in rings:
             try:
                 self._ring(task, id)
             except OperationalError as error:

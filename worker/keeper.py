@@ -6,6 +6,7 @@ database up for a whole lease. Only a renewal that finds no row says that the jo
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Self
 
 from core.store.database import Database, DatabaseDown
@@ -32,6 +33,7 @@ class LeaseKeeper:
         self._lease_s = lease_s
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._renew_until_end, daemon=True)
+        self._tell: Callable[[], object] = lambda: None
         self.lost = False
         self.wish: Wish | None = None
 
@@ -56,6 +58,20 @@ class LeaseKeeper:
         if self.wish is not None:
             raise WishHeard(self.wish)
 
+    def when_wished(self, tell: Callable[[], object]) -> None:
+        """Call ``tell`` whenever a wish is found to stand, in the thread that finds it, and now if one does.
+
+        So it does not matter what the thread that asked for it waits for meanwhile.
+        """
+        self._tell = tell
+        self.hear(self.wish)
+
+    def hear(self, wish: Wish | None) -> None:
+        """What a renewal, or another write to the job's row, found the user to want."""
+        self.wish = wish
+        if wish is not None:
+            self._tell()
+
     def pause(self, seconds: float) -> None:
         """Wait, unless the lease is lost."""
         self._end.wait(seconds)
@@ -66,7 +82,8 @@ class LeaseKeeper:
         while not self._end.wait(period):
             try:
                 with self._database.begin() as session:
-                    self.wish = renew_lease(session, self._lease, lease_s=self._lease_s)
+                    wish = renew_lease(session, self._lease, lease_s=self._lease_s)
+                self.hear(wish)
             except LeaseLost:
                 self.lost = True
                 return

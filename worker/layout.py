@@ -3,34 +3,33 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from core.models.catalog import UnknownModel
 from core.spec.errors import RunFailure, data_failure, spec_failure
-from core.spec.run import CHECKPOINTS_FOLDER, INPUTS_FOLDER, SPEC_FILE, checkpoint_name
-from core.store.checkpoints import checkpoint_files, latest_checkpoint
-from core.store.errors import NotFound
+from core.spec.run import INPUTS_FOLDER, SPEC_FILE
+from core.store.database import Session
+from core.store.errors import Conflict, NotFound
 from core.store.files import get_file
 from core.store.leases import Lease
-from core.store.tables import FileRow
+from core.store.models import find_model
+from core.store.weights import whole_model
 from worker.context import WorkerContext
+from worker.fetch import Damaged, Fetch, fetch_file
 from worker.keeper import LeaseKeeper
-from worker.pen import patiently
+from worker.pen import patiently, store_unavailable
 from worker.space import check_space, failing_when_full
+from worker.stored_checkpoint import fetch_checkpoint
 
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """A stored file and its place in the run directory."""
-
-    file: FileRow
-    target: Path
+ATTEMPT = "attempt-"
+Param = Literal["training_file", "validation_file", "model"]
+"""The field of the spec that asks for a file."""
 
 
 def run_directory(context: WorkerContext, lease: Lease) -> Path:
     """Where this attempt is laid out."""
-    return context.settings.runs_dir / lease.job_id / f"attempt-{lease.attempt}"
+    return context.settings.runs_dir / lease.job_id / f"{ATTEMPT}{lease.attempt}"
 
 
 def lay_out(context: WorkerContext, lease: Lease, keeper: LeaseKeeper) -> Path:
@@ -41,21 +40,17 @@ def lay_out(context: WorkerContext, lease: Lease, keeper: LeaseKeeper) -> Path:
     """
     directory = run_directory(context, lease)
     shutil.rmtree(directory.parent, ignore_errors=True)
-    limit_s = context.settings.upload_limit_s
     with failing_when_full():
         (directory / INPUTS_FOLDER).mkdir(parents=True)
         wanted = patiently(
-            lambda: list(_wanted(context, lease, directory)), keeper, "files not found"
+            lambda: list(_inputs(context, lease, directory)), keeper, "files not found"
         )
-        check_space(directory, sum(fetch.file.bytes for fetch in wanted))
-        for fetch in wanted:
-            patiently(
-                lambda fetch=fetch: _fetch(context, lease, keeper, fetch),  # type: ignore[misc]
-                keeper,
-                "file not fetched",
-                limit_s=limit_s,
-            )
-        _link_model(context, lease.spec.model, directory / INPUTS_FOLDER)
+        check_space(directory, sum(fetch.file.bytes for _, fetch in wanted))
+        for param, fetch in wanted:
+            _fetch(context, lease, keeper, fetch, param)
+        fetch_checkpoint(context, lease, keeper, directory)
+        if lease.spec.base_model is None:
+            _link_model(context, lease.spec.model, directory / INPUTS_FOLDER)
         (directory / SPEC_FILE).write_text(lease.spec.model_dump_json(indent=2) + "\n")
     keeper.heed()
     return directory
@@ -68,41 +63,57 @@ def remove_run(directory: Path) -> None:
         directory.parent.rmdir()
 
 
-def _wanted(context: WorkerContext, lease: Lease, directory: Path) -> Iterator[Fetch]:
+def _inputs(context: WorkerContext, lease: Lease, directory: Path) -> Iterator[tuple[Param, Fetch]]:
     with context.database.begin() as session:
-        for param in ("training_file", "validation_file"):
+        params: tuple[Param, ...] = ("training_file", "validation_file")
+        for param in params:
             file_id = getattr(lease.spec, param)
             if file_id is None:
                 continue
             try:
                 file = get_file(session, lease.project_id, file_id)
             except NotFound:
-                raise _deleted(lease, file_id) from None
-            yield Fetch(file, directory / INPUTS_FOLDER / file_id)
-        checkpoint = latest_checkpoint(session, lease.job_id)
-        if checkpoint is not None:
-            folder = directory / CHECKPOINTS_FOLDER / checkpoint_name(checkpoint.step)
-            for file in checkpoint_files(session, [checkpoint.id])[checkpoint.id]:
-                yield Fetch(file, folder / file.filename)
+                raise _deleted(lease, param) from None
+            yield param, Fetch(file, directory / INPUTS_FOLDER / file_id)
+        if lease.spec.base_model is not None:
+            for fetch in _weights(session, lease, directory / INPUTS_FOLDER / lease.spec.model):
+                yield "model", fetch
 
 
-def _fetch(context: WorkerContext, lease: Lease, keeper: LeaseKeeper, fetch: Fetch) -> None:
-    keeper.heed()
-    fetch.target.parent.mkdir(parents=True, exist_ok=True)
+def _weights(session: Session, lease: Lease, folder: Path) -> Iterator[Fetch]:
+    """The tuned model that the job starts from."""
     try:
-        with fetch.target.open("wb") as out:
-            for piece in context.blobs.read(fetch.file.blob_id):
-                out.write(piece)
-                keeper.heed()
+        model = find_model(session, lease.project_id, lease.spec.model)
+        files = whole_model(session, model)
+    except (NotFound, Conflict):
+        raise _deleted(lease, "model") from None
+    for file in files:
+        yield Fetch(file.file, folder / file.path)
+
+
+def _fetch(
+    context: WorkerContext, lease: Lease, keeper: LeaseKeeper, fetch: Fetch, param: Param
+) -> None:
+    try:
+        fetch_file(context, keeper, fetch)
     except NotFound:
-        raise _deleted(lease, fetch.file.id) from None
+        raise _deleted(lease, param) from None
+    except Damaged as found:
+        raise store_unavailable(str(found)) from found
 
 
-def _deleted(lease: Lease, file_id: str) -> RunFailure:
-    param = "validation_file" if file_id == lease.spec.validation_file else "training_file"
+def _deleted(lease: Lease, param: Param) -> RunFailure:
+    name = getattr(lease.spec, param)
+    if param == "model":
+        return spec_failure(
+            "model_not_found",
+            f"model '{name}' was deleted, or is no longer shared, before the job could read it",
+            param=param,
+            hint="start a new job from another model",
+        )
     return data_failure(
         f"invalid_{param}",
-        f"{param} '{file_id}' was deleted before the job could read it",
+        f"{param} '{name}' was deleted before the job could read it",
         param=param,
         hint="upload the file again and create a new job",
     )

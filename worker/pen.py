@@ -61,10 +61,10 @@ class Pen:
         self._database = database
         self._keeper = keeper
 
-    def write(self, change: Callable[[Session], object]) -> None:
-        """Apply ``change``, which must be safe to repeat. Raises LeaseLost."""
-        patiently(lambda: self._write(change), self._keeper, "not written")
+    def write(self, change: Callable[[Session], T]) -> T:
+        """What ``change`` returns, which must be safe to repeat. Raises LeaseLost."""
+        return patiently(lambda: self._write(change), self._keeper, "not written")
 
-    def _write(self, change: Callable[[Session], object]) -> None:
+    def _write(self, change: Callable[[Session], T]) -> T:
         with self._database.begin() as session:
-            change(session)
+            return change(session)

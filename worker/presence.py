@@ -6,11 +6,13 @@ told by leases alone.
 
 import logging
 import threading
+from collections.abc import Sequence
 from typing import Self
 
 from core.store.database import Database, DatabaseDown
 from core.store.workers import SILENT_S, remove_worker, report_worker
 from worker.device import Device
+from worker.limits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +20,10 @@ REPORT_EVERY_S = SILENT_S / 6
 
 
 class Presence:
-    """Speaks for one worker, from `start` to the end of the ``with`` block."""
+    """Speaks for one worker, from `start` to the end of the ``with`` block.
+
+    Of one that runs several trainers at once each slot is listed, NAME/0 and so on, with its device.
+    """
 
     def __init__(
         self,
@@ -26,13 +31,18 @@ class Presence:
         name: str,
         *,
         version: str,
-        device: Device,
+        devices: Sequence[Device],
         every_s: float = REPORT_EVERY_S,
+        limits: Limits | None = None,
     ) -> None:
         self._database = database
         self._name = name
         self._version = version
-        self._device = device
+        several = len(devices) > 1
+        self._slots = {
+            f"{name}/{slot}" if several else name: device for slot, device in enumerate(devices)
+        }
+        self._limits = limits
         self._every_s = every_s
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -47,7 +57,8 @@ class Presence:
         self._thread.join()
         try:
             with self._database.begin() as session:
-                remove_worker(session, self._name)
+                for name in self._slots:
+                    remove_worker(session, name)
         except DatabaseDown:
             log.warning("worker %s ends unheard; it is forgotten in time", self._name)
         self._database.close()
@@ -63,15 +74,16 @@ class Presence:
             self._report()
 
     def _report(self) -> None:
-        device = self._device
         try:
             with self._database.begin() as session:
-                report_worker(
-                    session,
-                    self._name,
-                    version=self._version,
-                    device=device.name,
-                    device_bytes=device.bytes,
-                )
+                for name, device in self._slots.items():
+                    report_worker(
+                        session,
+                        name,
+                        version=self._version,
+                        device=device.name,
+                        device_bytes=device.bytes,
+                        limits=None if self._limits is None else self._limits.known,
+                    )
         except DatabaseDown as error:
             log.warning("the database is away: %s", str(error).splitlines()[0])

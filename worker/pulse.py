@@ -1,8 +1,9 @@
-"""Whether a run gets on: every line that it says is progress, and life alone is none.
+"""Whether a run gets on: every line that it says, and every part of its work that it counts, is progress.
 
-A run that says nothing for many times its longest silence so far has stalled. What is long differs from
-job to job, so its own steps are the measure; the floor is for what a run does now and then, such as an
-evaluation, and until the first step is done weights are loaded, which is given a time of its own.
+Life alone is none. A run that does neither for many times its longest silence between lines has stalled.
+What is long differs from job to job, so its own steps are the measure; the floor is for what a run does now
+and then and in one part, such as a checkpoint, and until the first step is done weights are loaded, which is
+given a time of its own.
 """
 
 import time
@@ -29,13 +30,14 @@ class Pulse:
         self._clock = clock
         self._heard_at = clock()
         self._said_at: float | None = None
+        self._beats = 0
         self._longest_s = 0.0
         self._stepping = False
         self.silent_s = 0.0
         self.step = 0
 
-    def hear(self, events: Sequence[RunEvent]) -> None:
-        """What was new at this look; nothing new is silence.
+    def hear(self, events: Sequence[RunEvent], beats: int = 0) -> None:
+        """What was new at this look, and the count of ``beats`` so far; nothing new is silence.
 
         Silences between events are told by their own stamps, since a worker may look late.
         """
@@ -48,8 +50,8 @@ class Pulse:
                 self._stepping = self._stepping or isinstance(event, StepDone)
             elif self._said_at is not None:
                 self._said_at = event.at
-        if events:
-            self._heard_at = now
+        if events or beats != self._beats:
+            self._heard_at, self._beats = now, beats
         self.silent_s = now - self._heard_at
 
     @property

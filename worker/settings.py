@@ -7,6 +7,7 @@ from pydantic import Field
 from core.spec.run import CACHE_BYTES
 from core.store.attempts import Retries
 from core.store.settings import ServiceSettings
+from core.webhooks.addresses import AllowSetting
 from worker.pulse import StallLimits
 
 
@@ -46,6 +47,9 @@ class WorkerSettings(ServiceSettings):
         gt=0,
         description="An artifact store that takes or gives nothing for so long is given up.",
     )
+    chat_idle_s: float = Field(
+        600, gt=0, description="A model that nobody talks to for so long leaves the memory."
+    )
     max_attempts: int = Field(
         5, ge=1, description="Failures without a fault of the user's, since the last checkpoint."
     )
@@ -55,6 +59,19 @@ class WorkerSettings(ServiceSettings):
     retry_longest_s: float = Field(300, ge=0, description="The longest such rest.")
     orphan_blob_s: float = Field(
         3600, gt=0, description="Age at which a blob that no file names is deleted."
+    )
+    audit_days: float = Field(
+        365,
+        gt=0,
+        description="Days for which the log of writes goes back; older ones are forgotten.",
+    )
+    webhook_allow: AllowSetting = ""
+    webhook_kept_s: float = Field(
+        30 * 86_400, gt=0, description="How long it is kept what was told to webhooks, and how."
+    )
+
+    orphan_run_s: float = Field(
+        3600, gt=0, description="Age at which a run directory that no lease holds is deleted."
     )
 
     @property

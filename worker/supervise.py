@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 
 from core.spec.errors import JobError, RunFailure
-from core.store.attempts import fail_attempt, stop_attempt
+from core.store.attempts import fail_attempt
 from core.store.database import DatabaseDown
 from core.store.errors import LeaseLost
 from core.store.leases import Lease
@@ -22,6 +22,7 @@ from worker.keeper import LeaseKeeper, WishHeard
 from worker.last_words import store_log
 from worker.layout import lay_out, remove_run, run_directory
 from worker.pen import Pen
+from worker.results import Results
 from worker.trainer import Trainer
 from worker.upload import Uploader
 from worker.watch import STOPPED, Watch
@@ -56,7 +57,9 @@ def _claim(context: WorkerContext) -> Lease | None:
                 session,
                 worker=context.name,
                 lease_s=settings.lease_s,
+                device=None if context.device is None else context.device.name,
                 device_bytes=settings.device_bytes,
+                quotas=settings.quotas,
             )
     except DatabaseDown as error:
         log.warning("the database is away: %s", str(error).splitlines()[0])
@@ -71,6 +74,7 @@ class _Attempt:
         self._lease = lease
         self._keeper = keeper
         self._pen = Pen(context.database, keeper)
+        self._results = Results(context, lease, keeper, self._pen)
 
     def run(self) -> None:
         """Ends in a row that says how, unless the lease is lost: raises LeaseLost.
@@ -98,7 +102,7 @@ class _Attempt:
         context, lease, keeper, pen = self._context, self._lease, self._keeper, self._pen
         directory, settings = lay_out(context, lease, keeper), context.settings
         with (
-            Trainer(directory, settings.cache_dir, settings.cache_bytes) as trainer,
+            Trainer(directory, settings.cache_dir, settings.cache_bytes, context.gpu) as trainer,
             Uploader(context, lease, keeper, pen) as uploader,
         ):
             watch = Watch(directory, lease, trainer, uploader, keeper, pen, settings)
@@ -108,17 +112,23 @@ class _Attempt:
             except SystemExit:
                 _save(watch)
                 raise
-        watch.conclude(exit_code)
+        watch.conclude(exit_code, self._results)
 
     def _stop(self, reason: str) -> None:
-        self._pen.write(lambda session: stop_attempt(session, self._lease, reason))
+        self._results.stop(reason)
 
     def _fail(self, error: JobError) -> None:
-        """The log is stored first, so that the row can name it."""
+        """The log is stored first, so that the row can name it; a job that is to be cancelled names none."""
         context, lease = self._context, self._lease
-        words = store_log(context.blobs, run_directory(context, lease), self._keeper)
+        words = None
+        if self._keeper.wish != "cancel":
+            words = store_log(context.blobs, run_directory(context, lease), self._keeper)
         retries = context.settings.retries
-        self._pen.write(lambda session: fail_attempt(session, lease, error, retries, log=words))
+        self._results.end(
+            lambda session, csv: fail_attempt(
+                session, lease, error, retries, log=words, results=csv
+            )
+        )
 
 
 def _save(watch: Watch) -> None:

@@ -18,10 +18,13 @@ class Trainer:
 
     The parent holds the writing end of a pipe and never writes; when it dies, however it dies, the child
     reads the end of the pipe and ends itself. A signal on parent death would do so for one thread only.
-    ``cache`` and ``cache_bytes``: where encoded rows are kept for other jobs, and how many.
+    ``cache`` and ``cache_bytes``: where encoded rows are kept for other jobs, and how many. ``gpu``: the one
+    that it sees; None: those that its parent sees.
     """
 
-    def __init__(self, directory: Path, cache: Path, cache_bytes: int) -> None:
+    def __init__(
+        self, directory: Path, cache: Path, cache_bytes: int, gpu: str | None = None
+    ) -> None:
         reading, self._alive = os.pipe()
         command = [
             sys.executable,
@@ -45,7 +48,7 @@ class Trainer:
                 stdout=log,
                 stderr=log,
                 pass_fds=(reading,),
-                env={name: value for name, value in os.environ.items() if name not in OURS},
+                env=_environment(gpu),
             )
         os.close(reading)
 
@@ -72,3 +75,8 @@ class Trainer:
         """End it now, and be sure that it ended."""
         self._process.kill()
         self._process.wait()
+
+
+def _environment(gpu: str | None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in OURS}
+    return kept if gpu is None else kept | {"CUDA_VISIBLE_DEVICES": gpu}

@@ -55,6 +55,7 @@ class Uploader:
         self._idle = threading.Condition()
         self._error: BaseException | None = None
         self._moved_at = clock()
+        self._hurried_at: float | None = None
         self._thread = threading.Thread(target=self._work, name="upload", daemon=True)
 
     def __enter__(self) -> Self:
@@ -74,7 +75,8 @@ class Uploader:
     def finish(self, within_s: float | None = None) -> None:
         """Wait until everything is stored: while bytes move, or for ``within_s`` in all.
 
-        Raises what an upload raised, LeaseLost, and RunFailure if the store took nothing for too long.
+        A job that is to be cancelled does not wait for longer than a trainer has to stop. Raises
+        what an upload raised, LeaseLost, and RunFailure if the store took nothing for too long.
         """
         began = self._clock()
         with self._idle:
@@ -88,8 +90,17 @@ class Uploader:
         now, limit_s = self._clock(), self._context.settings.upload_limit_s
         if within_s is not None and now - began > within_s:
             raise store_unavailable(f"checkpoints were not stored within {within_s:g} s")
+        self._heed_cancel(now)
         if now - max(began, self._moved_at) > limit_s:
             raise store_unavailable(f"it took nothing for {limit_s:g} s")
+
+    def _heed_cancel(self, now: float) -> None:
+        if self._keeper.wish != "cancel":
+            self._hurried_at = None
+            return
+        self._hurried_at = now if self._hurried_at is None else self._hurried_at
+        if now - self._hurried_at > (grace_s := self._context.settings.stop_grace_s):
+            raise store_unavailable(f"checkpoints were not stored {grace_s:g} s after the cancel")
 
     def _work(self) -> None:
         while (job := self._waiting.get()) is not None:

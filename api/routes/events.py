@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from api.auth import PrincipalDep
+from api.auth import ReadDep
 from api.service import Service, ServiceDep
 from api.views.job import EventView
 from api.views.shape import ListView, list_of
@@ -38,10 +38,17 @@ class EventsQuery(BaseModel):
     stream: bool = False
 
 
-@router.get("/{job_id}/events", response_model=ListView[EventView])
+@router.get(
+    "/{job_id}/events",
+    response_model=ListView[EventView],
+    responses={
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        204: {"description": "The stream is at its end: do not ask again."},
+    },
+)
 async def events(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: ReadDep,
     job_id: str,
     asked: Annotated[EventsQuery, Query()],
     last_event_id: Annotated[str | None, Header()] = None,

@@ -1,14 +1,15 @@
 """/v1/files: upload, list, read, download, delete."""
 
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Header, Query, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
 
-from api.auth import PrincipalDep
+from api.auth import ReadDep, SubmitDep
 from api.errors import ApiError
-from api.incoming import checked_name, checked_purpose, chunks_of
+from api.hygiene import disposition
+from api.incoming import PURPOSES, checked_lifetime, checked_name, checked_purpose, chunks_of
+from api.outgoing import read_ahead
 from api.ranges import asked_span
 from api.service import ServiceDep
 from api.views.file import FileView
@@ -17,29 +18,42 @@ from core.data.file_check import unfit_file
 from core.spec.bell import PREPARE_TASK
 from core.store.files import TRAINING_PURPOSE, add_file, get_file, list_files, remove_file
 from core.store.jobs import jobs_waiting_for_files, settle_files
+from core.store.quotas import admit_bytes
 
 router = APIRouter(prefix="/files", tags=["Files"])
+
+BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 
 @router.post("")
 def create(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: SubmitDep,
     file: UploadFile,
-    purpose: Annotated[str, Form()],
-    expires_after: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
+    purpose: Annotated[str, Form(json_schema_extra={"enum": list(PURPOSES)})],
+    anchor: Annotated[str | None, Form(alias="expires_after[anchor]")] = None,
+    seconds: Annotated[int | None, Form(alias="expires_after[seconds]")] = None,
 ) -> FileView:
     """Keep a file. A training file is then checked line by line; poll its status."""
-    if expires_after is not None:
-        raise _invalid("expires_after", "is not supported; delete the file when it is not needed")
+    lifetime_s = checked_lifetime(anchor, seconds)
     purpose, filename = checked_purpose(purpose), checked_name(file.filename)
     if purpose == TRAINING_PURPOSE and file.size == 0:
         raise _invalid("file", f"'{filename}' is empty; send one JSON object a line", "empty_file")
+    quotas = service.settings.quotas
+    with service.database.begin() as session:
+        admit_bytes(session, principal.project_id, file.size or 0, quotas)
     blob = service.blobs.write(chunks_of(file.file))
     try:
         with service.database.begin() as session:
+            # Again, since others may have stored something while this was written.
+            admit_bytes(session, principal.project_id, blob.bytes, quotas)
             row = add_file(
-                session, principal.project_id, filename=filename, purpose=purpose, blob=blob
+                session,
+                principal.project_id,
+                filename=filename,
+                purpose=purpose,
+                blob=blob,
+                lifetime_s=lifetime_s,
             )
     except BaseException:
         service.blobs.delete(blob.id)
@@ -52,7 +66,7 @@ def create(
 @router.get("")
 def list_(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: ReadDep,
     purpose: str | None = None,
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
@@ -67,14 +81,14 @@ def list_(
 
 
 @router.get("/{file_id}")
-def retrieve(service: ServiceDep, principal: PrincipalDep, file_id: str) -> FileView:
+def retrieve(service: ServiceDep, principal: ReadDep, file_id: str) -> FileView:
     """One file."""
     with service.database.begin() as session:
         return FileView.of(get_file(session, principal.project_id, file_id))
 
 
 @router.delete("/{file_id}")
-def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> DeletedView:
+def delete(service: ServiceDep, principal: SubmitDep, file_id: str) -> DeletedView:
     """Forget a file and its bytes. A job that has not read it yet fails and says so."""
     with service.database.begin() as session:
         if get_file(session, principal.project_id, file_id).checkpoint_id is not None:
@@ -89,10 +103,18 @@ def delete(service: ServiceDep, principal: PrincipalDep, file_id: str) -> Delete
 
 
 @router.head("/{file_id}/content", include_in_schema=False)
-@router.get("/{file_id}/content", response_class=StreamingResponse)
+@router.get(
+    "/{file_id}/content",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": BYTES},
+        206: {"content": BYTES, "description": "The range that was asked for."},
+        416: {},
+    },
+)
 def content(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: ReadDep,
     request: Request,
     file_id: str,
     range_: Annotated[str | None, Header(alias="range")] = None,
@@ -107,7 +129,7 @@ def content(
     span = asked_span(range_, if_range, etag, row.bytes)
     headers = {
         "accept-ranges": "bytes",
-        "content-disposition": f"attachment; filename*=UTF-8''{quote(row.filename, safe='')}",
+        "content-disposition": disposition(row.filename),
         "content-length": str(span.stop - span.start),
         "etag": etag,
     }
@@ -116,7 +138,7 @@ def content(
     status = 200 if span.whole else 206
     if request.method == "HEAD":
         return Response(None, status, headers, media_type="application/octet-stream")
-    body = service.blobs.read(row.blob_id, span.start, span.stop)
+    body = read_ahead(service.blobs.read(row.blob_id, span.start, span.stop))
     return StreamingResponse(body, status, headers, media_type="application/octet-stream")
 
 

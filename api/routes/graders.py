@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from api.auth import PrincipalDep
+from api.auth import SubmitDep
 from api.errors import refusal
 from api.requests import RunGrader, ValidateGrader
 from api.views.grader import GraderRunView, GraderView
@@ -18,14 +18,14 @@ router = APIRouter(prefix="/fine_tuning/alpha/graders", tags=["Graders"])
 
 
 @router.post("/validate")
-def validate(principal: PrincipalDep, body: ValidateGrader) -> GraderView:  # noqa: ARG001 - a key is needed
+def validate(principal: SubmitDep, body: ValidateGrader) -> GraderView:  # noqa: ARG001 - a key is needed
     """The grader as it is understood; refused as a job with it would be."""
     _refuse_what_cannot_run(body.grader)
     return GraderView(grader=body.grader.model_dump(mode="json", exclude_none=True))
 
 
 @router.post("/run")
-def run(principal: PrincipalDep, body: RunGrader) -> GraderRunView:  # noqa: ARG001 - a key is needed
+def run(principal: SubmitDep, body: RunGrader) -> GraderRunView:  # noqa: ARG001 - a key is needed
     """What an answer is worth, by the very code that grades in training. An error is a flag, and worth 0."""
     _refuse_what_cannot_run(body.grader)
     verdict = grade(body.grader, Sample(body.model_sample, json_output=True), _item(body))

@@ -1,7 +1,8 @@
 """/healthz, /readyz and /metrics: for whoever runs the service."""
 
-from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from typing import Literal
+
+from fastapi import APIRouter, Response
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     REGISTRY,
@@ -11,30 +12,39 @@ from prometheus_client import (
 )
 
 from api.service import Service, ServiceDep
+from api.views.health import LiveView, ReadyView
 from core.store.database import DatabaseDown
 from core.store.jobs import count_by_status
 from migrations import is_current
 
 router = APIRouter(tags=["Operations"])
 
+State = Literal["ok", "unavailable"]
+DatabaseState = Literal["ok", "needs migration", "unavailable"]
+
 
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
+def healthz() -> LiveView:
     """The process lives."""
-    return {"status": "ok"}
+    return LiveView()
 
 
-@router.get("/readyz", responses={503: {"description": "Not ready to take requests."}})
-def readyz(service: ServiceDep) -> JSONResponse:
+@router.get("/readyz", responses={503: {"model": ReadyView, "description": "Not ready."}})
+def readyz(service: ServiceDep, response: Response) -> ReadyView:
     """Whether requests can be served. Without a broker they can: the sweep rings when it is back."""
     database = _database_state(service)
-    broker = "ok" if service.doorbell.reachable() else "unavailable"
-    ready = database == "ok"
-    body = {"status": "ok" if ready else "unavailable", "database": database, "broker": broker}
-    return JSONResponse(body, 200 if ready else 503)
+    broker: State = "ok" if service.doorbell.reachable() else "unavailable"
+    if database != "ok":
+        response.status_code = 503
+    status: State = "ok" if database == "ok" else "unavailable"
+    return ReadyView(status=status, database=database, broker=broker)
 
 
-@router.get("/metrics", response_class=Response)
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 def metrics(service: ServiceDep) -> Response:
     """Prometheus' text format: requests, latencies and, if the database answers, jobs by status."""
     jobs = CollectorRegistry()
@@ -53,7 +63,7 @@ def _jobs_by_status(service: Service) -> dict[str, int]:
         return {}
 
 
-def _database_state(service: Service) -> str:
+def _database_state(service: Service) -> DatabaseState:
     try:
         return "ok" if is_current(service.database.engine) else "needs migration"
     except DatabaseDown:

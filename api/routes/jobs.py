@@ -4,12 +4,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from api.auth import PrincipalDep
+from api.auth import ReadDep, SubmitDep
+from api.bases import Bases, hold_base
 from api.job_files import check_files
 from api.plan import PlanView, plan_view
 from api.replay import SenderDep
 from api.requests import CreateJob
-from api.service import ServiceDep
+from api.service import Service, ServiceDep
 from api.views.job import CheckpointView, JobView
 from api.views.shape import ListView, list_of
 from core.data.file_check import unfit_file
@@ -33,7 +34,7 @@ METADATA_PREFIX = "metadata["
 @router.post("")
 def create(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: SubmitDep,
     body: CreateJob,
     sender: SenderDep,
     response: Response,
@@ -43,7 +44,7 @@ def create(
     The row is committed before the queue is told. The same request again, by its Idempotency-Key or as a
     client's own retry, is answered with the same job.
     """
-    spec, request = body.job_spec(service.catalog), sender.sent(body)
+    spec, request = body.job_spec(Bases(service, principal)), sender.sent(body)
     if body.trainer.dry_run:
         with service.database.begin() as session:
             check_files(session, principal, spec)
@@ -52,8 +53,9 @@ def create(
         row = replayed_job(session, request)
         if row is not None:
             response.headers["idempotent-replayed"] = "true"
-            return _view(session, row, principal)
+            return _view(service, session, row, principal)
         check_files(session, principal, spec)
+        hold_base(session, principal, spec.model)
         row = create_job(
             session,
             principal.project_id,
@@ -61,9 +63,10 @@ def create(
             unfit=unfit_file,
             suffix=body.suffix,
             tags=dict(body.metadata or {}),
+            quotas=service.settings.quotas,
         )
         remember(session, request, row)
-        view = _view(session, row, principal)
+        view = _view(service, session, row, principal)
     if row.status == "queued":
         service.doorbell.ring(TRAIN_TASK, row.id)
     return view
@@ -72,7 +75,7 @@ def create(
 @router.get("")
 def list_(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: ReadDep,
     request: Request,
     after: str | None = None,
     limit: Limit = 20,
@@ -86,38 +89,42 @@ def list_(
             after=after,
             limit=min(limit, service.settings.max_page),
         )
-        places = waiting(session, page.rows)
+        places = waiting(session, page.rows, service.settings.quotas)
     views = [JobView.of(row, principal, places.get(row.id)) for row in page.rows]
     return list_of(views, page.has_more)
 
 
 @router.get("/{job_id}")
-def retrieve(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
+def retrieve(service: ServiceDep, principal: ReadDep, job_id: str) -> JobView:
     """One job."""
     with service.database.begin() as session:
-        return _view(session, get_job(session, principal.project_id, job_id), principal)
+        row = get_job(session, principal.project_id, job_id)
+        return _view(service, session, row, principal)
 
 
 @router.post("/{job_id}/cancel")
-def cancel(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
+def cancel(service: ServiceDep, principal: SubmitDep, job_id: str) -> JobView:
     """Stop a job: at once if it waits, after its step if it runs. Repeating it changes nothing."""
     with service.database.begin() as session:
-        return _view(session, cancel_job(session, principal.project_id, job_id), principal)
+        row = cancel_job(session, principal.project_id, job_id)
+        return _view(service, session, row, principal)
 
 
 @router.post("/{job_id}/pause")
-def pause(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
+def pause(service: ServiceDep, principal: SubmitDep, job_id: str) -> JobView:
     """Let a job rest: at once if it waits, after its step and a checkpoint if it runs."""
     with service.database.begin() as session:
-        return _view(session, pause_job(session, principal.project_id, job_id), principal)
+        row = pause_job(session, principal.project_id, job_id)
+        return _view(service, session, row, principal)
 
 
 @router.post("/{job_id}/resume")
-def resume(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView:
+def resume(service: ServiceDep, principal: SubmitDep, job_id: str) -> JobView:
     """Queue a paused job again; it goes on from its last checkpoint, maybe on another worker."""
     with service.database.begin() as session:
-        row = resume_job(session, principal.project_id, job_id, unfit_file)
-        view = _view(session, row, principal)
+        quotas = service.settings.quotas
+        row = resume_job(session, principal.project_id, job_id, unfit_file, quotas)
+        view = _view(service, session, row, principal)
     if row.status == "queued":
         service.doorbell.ring(TRAIN_TASK, row.id)
     return view
@@ -126,7 +133,7 @@ def resume(service: ServiceDep, principal: PrincipalDep, job_id: str) -> JobView
 @router.get("/{job_id}/checkpoints")
 def checkpoints(
     service: ServiceDep,
-    principal: PrincipalDep,
+    principal: ReadDep,
     job_id: str,
     after: str | None = None,
     limit: Limit = 10,
@@ -143,8 +150,9 @@ def checkpoints(
     return list_of(views, page.has_more)
 
 
-def _view(session: Session, row: JobRow, principal: Principal) -> JobView:
-    return JobView.of(row, principal, waiting(session, [row]).get(row.id))
+def _view(service: Service, session: Session, row: JobRow, principal: Principal) -> JobView:
+    places = waiting(session, [row], service.settings.quotas)
+    return JobView.of(row, principal, places.get(row.id))
 
 
 def _tags_asked_for(request: Request) -> dict[str, str] | None:

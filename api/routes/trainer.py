@@ -4,7 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from api.auth import PrincipalDep
+from api.auth import SubmitDep
+from api.bases import Bases
 from api.child import PREVIEW
 from api.errors import ApiError
 from api.job_files import check_files
@@ -12,7 +13,6 @@ from api.plan import PlanView, plan_view
 from api.requests import CreateJob, PreviewRow, TrainerBody
 from api.service import ServiceDep
 from api.views.preview import PreviewView
-from core.models.catalog import UnknownModel
 from core.store.errors import NotFound
 from core.store.files import get_file
 
@@ -26,21 +26,18 @@ def schema() -> dict[str, Any]:
 
 
 @router.post("/plan")
-def plan(service: ServiceDep, principal: PrincipalDep, body: CreateJob) -> PlanView:
+def plan(service: ServiceDep, principal: SubmitDep, body: CreateJob) -> PlanView:
     """What a job would need: memory by component, the longest context, disk, steps. Takes seconds."""
-    spec = body.job_spec(service.catalog)
+    spec = body.job_spec(Bases(service, principal))
     with service.database.begin() as session:
         check_files(session, principal, spec)
     return plan_view(service, principal, spec)
 
 
 @router.post("/preview")
-def preview(service: ServiceDep, principal: PrincipalDep, body: PreviewRow) -> PreviewView:
+def preview(service: ServiceDep, principal: SubmitDep, body: PreviewRow) -> PreviewView:
     """A row in the model's tokens, with those that would be trained marked. Takes seconds."""
-    try:
-        folder = service.catalog.path(body.model)
-    except UnknownModel as error:
-        raise ApiError(404, str(error), code="model_not_found", param="model") from None
+    folder = Bases(service, principal).folder(body.model)
     with service.database.begin() as session:
         try:
             file = get_file(session, principal.project_id, body.training_file)

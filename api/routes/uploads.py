@@ -7,13 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, UploadFile
 
 from api.agreement import invalid
-from api.auth import PrincipalDep
+from api.auth import SubmitDep
 from api.incoming import checked_name, checked_purpose, chunks_of
 from api.requests import CompleteUpload, CreateUpload
 from api.service import Service, ServiceDep
 from api.views.upload import PartView, UploadView
 from core.spec.bell import PREPARE_TASK
 from core.store.files import get_file
+from core.store.quotas import admit_bytes
 from core.store.tables import FileRow, PartRow, UploadRow
 from core.store.uploads import (
     add_part,
@@ -31,7 +32,7 @@ UploadId = Annotated[str, Path()]
 
 
 @router.post("")
-def create(service: ServiceDep, principal: PrincipalDep, body: CreateUpload) -> UploadView:
+def create(service: ServiceDep, principal: SubmitDep, body: CreateUpload) -> UploadView:
     """Begin an upload. Its parts may come in any order; completing it gives the order."""
     limit = service.settings.max_upload_bytes
     if body.bytes > limit:
@@ -44,21 +45,25 @@ def create(service: ServiceDep, principal: PrincipalDep, body: CreateUpload) -> 
             purpose=checked_purpose(body.purpose),
             bytes=body.bytes,
             lifetime_s=service.settings.upload_lifetime_s,
+            quotas=service.settings.quotas,
+            file_lifetime_s=None if body.expires_after is None else body.expires_after.seconds,
         )
     return UploadView.of(row)
 
 
 @router.post("/{upload_id}/parts")
 def add(
-    service: ServiceDep, principal: PrincipalDep, upload_id: UploadId, data: UploadFile
+    service: ServiceDep, principal: SubmitDep, upload_id: UploadId, data: UploadFile
 ) -> PartView:
     """Add a part."""
+    quotas = service.settings.quotas
     with service.database.begin() as session:
         require_pending(session, get_upload(session, principal.project_id, upload_id))
+        admit_bytes(session, principal.project_id, data.size or 0, quotas)
     blob = service.blobs.write(chunks_of(data.file))
     try:
         with service.database.begin() as session:
-            row = add_part(session, principal.project_id, upload_id, blob)
+            row = add_part(session, principal.project_id, upload_id, blob, quotas)
     except BaseException:
         service.blobs.delete(blob.id)
         raise
@@ -67,7 +72,7 @@ def add(
 
 @router.post("/{upload_id}/complete")
 def complete(
-    service: ServiceDep, principal: PrincipalDep, upload_id: UploadId, body: CompleteUpload
+    service: ServiceDep, principal: SubmitDep, upload_id: UploadId, body: CompleteUpload
 ) -> UploadView:
     """Make one file of the parts, in the order given. Asked again, it answers with the same file."""
     with service.database.begin() as session:
@@ -85,7 +90,7 @@ def complete(
 
 
 @router.post("/{upload_id}/cancel")
-def cancel(service: ServiceDep, principal: PrincipalDep, upload_id: UploadId) -> UploadView:
+def cancel(service: ServiceDep, principal: SubmitDep, upload_id: UploadId) -> UploadView:
     """Give an upload up; its parts are deleted."""
     with service.database.begin() as session:
         row, blobs = cancel_upload(session, principal.project_id, upload_id)

@@ -15,6 +15,7 @@ class FileView(BaseModel):
     object: Literal["file"] = "file"
     bytes: int
     created_at: int
+    expires_at: int | None
     filename: str
     purpose: str
     status: str
@@ -30,6 +31,7 @@ class FileView(BaseModel):
             id=row.id,
             bytes=row.bytes,
             created_at=unix(row.created_at) or 0,
+            expires_at=unix(row.expires_at),
             filename=row.filename,
             purpose=row.purpose,
             status=row.status,

@@ -101,7 +101,7 @@ class JobView(BaseModel):
             ),
             training_file=spec.training_file,
             validation_file=spec.validation_file,
-            result_files=[],
+            result_files=[] if row.result_file_id is None else [row.result_file_id],
             seed=spec.seed,
             hyperparameters=(method.get("supervised") or {}).get("hyperparameters"),
             method=method,

@@ -18,8 +18,6 @@ from benchmarks.chaos.reference import Reference, exact
 from benchmarks.chaos.settings import ORPHAN_S, SWEEP_S
 from benchmarks.chaos.system import System
 
-HEARD_WITHIN_S = 6
-"""A renewal of the lease, a look at the trainer and the step in hand, on a busy machine."""
 MANIFEST_KIND = "manifest"
 ALL = 1000
 KEYS = (
@@ -89,15 +87,15 @@ def _database(system: System) -> psycopg.Connection:
 
 
 def end_found(events: list[Any], wanted: str, status: str, error: object) -> Findings:
-    """What is wrong with a job's end. A cancel that was asked for during the last steps may come too late."""
+    """What is wrong with a job's end. A cancel that was answered with yes counts, however late it came."""
     if status == wanted:
         return []
     if (wanted, status) != ("cancelled", "succeeded"):
         return [("lost", f"is {status}, wanted {wanted}: {error}")]
-    at = {event["data"]["code"]: event["created_at"] for event in events}
-    late_s = at["step.completed"] - at.get("job.cancel_requested", 0)
-    what = f"has succeeded, and made steps for {late_s} s after it was to be cancelled"
-    return [("lying_status", what)] if late_s > HEARD_WITHIN_S else []
+    told = [event["data"]["code"] for event in events]
+    asked = told.index("job.cancel_requested") if "job.cancel_requested" in told else len(told)
+    steps = told[asked:].count("step.completed")
+    return [("lying_status", f"has succeeded, {steps} steps after its cancel was granted")]
 
 
 def events_found(events: list[Any], status: str, reference: Reference) -> Findings:

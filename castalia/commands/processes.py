@@ -14,8 +14,6 @@ from castalia.ports import check_port
 from castalia.settings import read_settings
 from core.spec.bell import PREPARE_QUEUE, TRAIN_QUEUE
 
-API_GRACE_S = 8
-"""Open requests, streamed downloads among them, may go on for so long; `up` waits for ten seconds."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -36,6 +34,7 @@ def api(
     import uvicorn
 
     from api.app import create_app
+    from api.serve import server_options
     from api.settings import ApiSettings
 
     settings = read_settings(ApiSettings)
@@ -45,19 +44,13 @@ def api(
     if key_file is not None:
         _let_in(key_file)
     _log_to_stderr()
-    uvicorn.run(
-        create_app(settings),
-        host=host,
-        port=port,
-        access_log=False,
-        log_config=None,
-        timeout_graceful_shutdown=API_GRACE_S,
-    )
+    uvicorn.run(create_app(settings), host=host, port=port, **server_options(settings))
 
 
 def worker(
     queue: Annotated[
-        Literal["train", "prepare", "all"], typer.Option(help="Which queue to serve.")
+        Literal["train", "prepare", "chat", "all"],
+        typer.Option(help="Which queue to serve; all: train and prepare."),
     ] = "all",
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once; one a device.")] = 1,
 ) -> None:
@@ -72,9 +65,10 @@ def worker(
 
 
 def janitor() -> None:
-    """Take back jobs whose worker is lost, and ring for what nobody heard."""
+    """Take back jobs whose worker is lost, ring for what nobody heard, and deliver to webhooks."""
     from worker.app import configure, ring
     from worker.context import WorkerContext
+    from worker.courier import Courier
     from worker.janitor import Janitor
     from worker.settings import WorkerSettings
 
@@ -84,7 +78,9 @@ def janitor() -> None:
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end.set())
-    Janitor(WorkerContext.open(settings), ring).run(end)
+    context, courier = WorkerContext.open(settings), Courier.open(settings)
+    threading.Thread(target=courier.run, args=(end, settings.sweep_s), daemon=True).start()
+    Janitor(context, ring).run(end)
 
 
 def migrate() -> None:

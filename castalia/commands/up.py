@@ -38,6 +38,9 @@ def up(
     models: Annotated[
         Path | None, typer.Option(help="Folder of base models; else DATA/models.")
     ] = None,
+    chat: Annotated[
+        bool, typer.Option(envvar="CASTALIA_CHAT", help="Let models be talked to.")
+    ] = False,
 ) -> None:
     """Run everything on this machine until Ctrl-C."""
     check_port(host, port)
@@ -48,8 +51,11 @@ def up(
             "CASTALIA_MODELS_DIR": str((models or folder.models).absolute()),
             "CASTALIA_RUNS_DIR": str(folder.runs),
             "CASTALIA_CACHE_DIR": str(folder.cache),
+            "CASTALIA_CHAT": str(chat).lower(),
         }
         children = [*servers, *_processes(env, host, port, key_file)]
+        if chat:
+            children.append(Child("chat", _castalia("worker", "--queue=chat"), env))
         raise typer.Exit(Supervisor(children, folder.logs, (folder.lock_fd,)).run())
 
 

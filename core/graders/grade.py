@@ -7,7 +7,7 @@ A grader never raises about an answer: what goes wrong is a flag of its Grade, w
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
@@ -68,7 +68,11 @@ class Grading(Closing):
 
     def grade_many(self, pairs: Sequence[Pair]) -> list[Grade]:
         """All answers, in order."""
-        return list(self._threads.map(self._grade, pairs))
+        return list(self.grades(pairs))
+
+    def grades(self, pairs: Sequence[Pair]) -> Iterator[Grade]:
+        """The same, each as soon as it and those before it are known."""
+        return self._threads.map(self._grade, pairs)
 
     def _grade(self, pair: Pair) -> Grade:
         seat = self._free.get()

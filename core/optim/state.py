@@ -140,7 +140,7 @@ def _is_cut(field: str, value: object, shape: torch.Size, portion: Portion) -> b
 
 def _checked(field: str, saved: object, fresh: object) -> int | Tensor:
     if not isinstance(fresh, Tensor):
-        return int(saved)  # type: ignore[call-overload, no-any-return]
+        return int(saved)  # type: ignore[call-overload]
     if not isinstance(saved, Tensor) or _form(saved) != _form(fresh):
         held = _form(saved) if isinstance(saved, Tensor) else saved
         raise StateMismatchError(field, held, f"this parameter and rank need {_form(fresh)}")

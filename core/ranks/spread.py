@@ -43,11 +43,11 @@ def spread(
     put = fully_shard if strategy == "fsdp" else replicate
     for part in (*layers, model):
         put(part, mesh=mesh, mp_policy=policy)
-    for part in _spread(model):
+    for spread_part in _spread(model):
         # An expert may get tokens of one rank alone; the others then reduce zeros.
-        part.set_reduce_scatter_unused_params(True)  # noqa: FBT003 - torch's own
-        part.set_gradient_divide_factor(1.0)
-        part.set_force_sum_reduction_for_comms(True)  # noqa: FBT003 - gloo knows no other
+        spread_part.set_reduce_scatter_unused_params(True)
+        spread_part.set_gradient_divide_factor(1.0)
+        spread_part.set_force_sum_reduction_for_comms(True)
     setattr(model, _AS_FORWARD, lambda run: run())
     register_fsdp_forward_method(model, _AS_FORWARD)
 
@@ -73,8 +73,10 @@ def syncing(model: nn.Module, *, last: bool) -> None:
 
 
 def let_go(model: nn.Module) -> None:
-    """Free what a forward pass without a backward pass has left gathered: the model's parameters are those
-    that an optimizer steps, again."""
+    """Free what a forward pass without a backward pass has left gathered.
+
+    The model's parameters are again those that an optimizer steps.
+    """
     for part in _spread(model):
         part.reshard()
 
@@ -90,7 +92,7 @@ def gathered(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         for part in parts:
-            part.set_reshard_after_forward(part is not model, recurse=False)
+            part.set_reshard_after_forward(id(part) != id(model), recurse=False)
         let_go(model)
 
 
@@ -99,8 +101,8 @@ def as_stock(model: nn.Module) -> Iterator[None]:
     """While the block runs the model's class is its own again, for what writes down its name."""
     spread_class = type(model)
     if isinstance(model, FSDPModule):
-        stock = next(kind for kind in spread_class.__mro__[1:] if not issubclass(kind, FSDPModule))
-        model.__class__ = stock
+        kinds = spread_class.__mro__[1:]
+        model.__class__ = next(kind for kind in kinds if not issubclass(kind, FSDPModule))  # type: ignore[assignment]
     try:
         yield
     finally:

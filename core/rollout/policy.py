@@ -1,6 +1,6 @@
 """Sampling from the model that learns, in its own process: the weights are those of this moment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -24,11 +24,13 @@ class PolicySampler:
     the same weights gives the same answers. In float64 they do not depend on batches either; in a
     narrower dtype logits do, by rounding, and a token is another where its random number falls on a
     boundary between two within that: about one in a million in float32, in a hundred in bfloat16.
-    Raises UndecodableError.
+    `beat` is called for each token that a batch goes on by. Raises UndecodableError.
     """
 
-    def __init__(self, model: nn.Module, *, tokens_at_once: int) -> None:
-        self._model, self._tokens_at_once = model, tokens_at_once
+    def __init__(
+        self, model: nn.Module, *, tokens_at_once: int, beat: Callable[[], object] = bool
+    ) -> None:
+        self._model, self._tokens_at_once, self._beat = model, tokens_at_once, beat
         with resting(model):
             self._even = not may_pad(model)
 
@@ -48,7 +50,7 @@ class PolicySampler:
             for slots in batches(lengths, sampling, self._tokens_at_once, even=self._even):
                 decoding = self._opened(prompts, slots)
                 keys = [(rows[slot.prompt], slot.sample) for slot in slots]
-                decoded = _decoded(decoding, keys, stream, sampling)
+                decoded = _decoded(decoding, keys, stream, sampling, self._beat)
                 answers.update(zip(slots, decoded, strict=True))
         return [
             [answers[Slot(i, sample)] for sample in range(sampling.group_size)]
@@ -64,8 +66,9 @@ class PolicySampler:
 
 
 def _decoded(
-    decoding: Decoding, keys: list[tuple[int, int]], stream: Stream, sampling: Sampling
-) -> list[Answer]:
+    decoding: Decoding, keys: list[tuple[int, int]], stream: Stream, sampling: Sampling,
+    beat: Callable[[], object],
+) -> list[Answer]:  # fmt: skip
     """Decode every row to its end; `keys` are its (row, sample)."""
     tokens: list[list[int]] = [[] for _ in keys]
     going = list(range(len(keys)))
@@ -83,6 +86,7 @@ def _decoded(
             decoding.take(left)
             token_B, going = token_B[left], [going[place] for place in left]
         decoding.step(token_B)
+        beat()
     return [Answer(ids, ids[-1] in sampling.stop_ids) for ids in tokens]
 
 

@@ -10,8 +10,14 @@ TRAIN_TASK: Final = "castalia.train"
 PREPARE_TASK: Final = "castalia.prepare"
 TRAIN_QUEUE: Final = "train"
 PREPARE_QUEUE: Final = "prepare"
+CHAT_TASK: Final = "castalia.chat"
+CHAT_QUEUE: Final = "chat"
 
-QUEUE_OF_TASK: Final = {TRAIN_TASK: TRAIN_QUEUE, PREPARE_TASK: PREPARE_QUEUE}
+QUEUE_OF_TASK: Final = {
+    TRAIN_TASK: TRAIN_QUEUE,
+    PREPARE_TASK: PREPARE_QUEUE,
+    CHAT_TASK: CHAT_QUEUE,
+}
 
 BELL_SETTINGS: Final[dict[str, Any]] = {
     "task_ignore_result": True,

@@ -36,7 +36,13 @@ class JobSpec(Spec):
     command line. A trainer looks for a name under ``inputs/`` beside the spec first.
     """
 
-    model: str = Field(min_length=1, max_length=512, description="The base model.")
+    model: str = Field(min_length=1, max_length=512, description="The model to train on from.")
+    base_model: str | None = Field(
+        None,
+        min_length=1,
+        max_length=512,
+        description="Set by the service where model is a tuned one: the base model it was made from.",
+    )
     training_file: str = Field(min_length=1, max_length=4096, description="The rows to learn.")
     validation_file: str | None = Field(
         None, min_length=1, max_length=4096, description="Rows that are only measured."
@@ -46,6 +52,11 @@ class JobSpec(Spec):
     )
     hyperparameters: Hyperparameters = Hyperparameters()
     trainer: TrainerSpec = TrainerSpec()
+
+    @property
+    def base(self) -> str:
+        """The base model, whose configuration the trained one has."""
+        return self.base_model or self.model
 
     def resolved(self, facts: ModelFacts) -> Self:
         """This spec with every open value filled in for the model of ``facts``.

@@ -3,6 +3,7 @@
 spec.json                        the JobSpec
 inputs/NAME                      files and the base model, under the names that the spec uses (optional)
 events.jsonl                     what the run says, a line a fact (core.spec.events)
+beat.json                        how many parts of its work are done, in between (Beat)
 kept/                            what layers keep for the backward pass, while a run stores it on disk
 canary/                          a step on the longest rows, before the first; gone afterwards
 trainer.log                      what the process printed, if a worker started it
@@ -18,6 +19,7 @@ from core.spec.tree import Spec
 SPEC_FILE: Final = "spec.json"
 INPUTS_FOLDER: Final = "inputs"
 EVENTS_FILE: Final = "events.jsonl"
+BEAT_FILE: Final = "beat.json"
 KEPT_FOLDER: Final = "kept"
 CANARY_FOLDER: Final = "canary"
 LOG_FILE: Final = "trainer.log"
@@ -36,6 +38,12 @@ CHECKPOINT_FORMAT: Final = 2
 def checkpoint_name(step: int) -> str:
     """Sorts by step."""
     return f"step-{step:08d}"
+
+
+class Beat(Spec):
+    """``count``: passes and tokens that are done since the run began; what does not grow does not get on."""
+
+    count: int
 
 
 class ManifestFile(Spec):

@@ -1,6 +1,6 @@
 """How an attempt at a job ends. Each ending is one transaction that the attempt's lease guards.
 
-succeeded     the last checkpoint is stored
+succeeded     the last checkpoint is stored, and nobody asked for a cancel
 failed        by the user's fault, or for the last of several times by anybody else's
 queued again  handed back; or by the platform's fault, after a pause that doubles each time
 paused, cancelled   as the user asked meanwhile
@@ -16,10 +16,11 @@ from core.spec.errors import JobError
 from core.store.blobs import Blob
 from core.store.events import add_event
 from core.store.files import LOG_PURPOSE, add_file
-from core.store.jobs import end_job, fail_job, park_job
-from core.store.leases import Lease, from_now, held_job
+from core.store.jobs import TERMINAL, end_job, fail_job, park_job
+from core.store.leases import Lease, from_now, held_job, wish_of
 from core.store.models import tuned_model_name
 from core.store.placement import fits_elsewhere
+from core.store.results import add_results
 from core.store.tables import AttemptRow, JobRow
 
 MOST_DOUBLINGS = 32
@@ -44,19 +45,39 @@ class Retries:
         return min(self.longest_delay_s, self.first_delay_s * 2.0**doublings)
 
 
-def succeed_job(session: Session, lease: Lease, *, trained_tokens: int) -> None:
-    """The last checkpoint is stored and the job is done. Raises LeaseLost."""
+def succeed_job(
+    session: Session, lease: Lease, *, trained_tokens: int, results: Blob | None = None
+) -> bool:
+    """The last checkpoint is stored and the job is done. Raises LeaseLost.
+
+    A cancel that was granted before is kept, also during the last step: then the job is cancelled, its last
+    checkpoint stays, and False is returned. Of a pause nothing is left to be done.
+    ``results``, here and below: the stored CSV of its metrics, which becomes a file if the job ends.
+    """
     row = held_job(session, lease)
-    row.fine_tuned_model = tuned_model_name(session, row)
     row.trained_tokens = trained_tokens
+    if wish_of(row) == "cancel":
+        _end_attempt(session, lease, "stopped")
+        _granted(session, row)
+        _keep_results(session, row, results)
+        return False
+    row.fine_tuned_model = tuned_model_name(session, row)
     _end_attempt(session, lease, "succeeded")
     message = f"New fine-tuned model created: {row.fine_tuned_model}"
     add_event(session, row, message, code="model.created")
     end_job(session, row, "succeeded", "The job has successfully completed", code="job.succeeded")
+    _keep_results(session, row, results)
+    return True
 
 
 def fail_attempt(
-    session: Session, lease: Lease, error: JobError, retries: Retries, *, log: Blob | None = None
+    session: Session,
+    lease: Lease,
+    error: JobError,
+    retries: Retries,
+    *,
+    log: Blob | None = None,
+    results: Blob | None = None,
 ) -> bool:
     """The run ended with ``error``; returns whether the job is queued again. Raises LeaseLost.
 
@@ -66,6 +87,7 @@ def fail_attempt(
     row = held_job(session, lease)
     _end_attempt(session, lease, error.code)
     if _granted(session, row):
+        _keep_results(session, row, results)
         return False
     if error.last_step is None:
         error = error.model_copy(update={"last_step": row.step})
@@ -74,10 +96,14 @@ def fail_attempt(
         return True
     if log is not None:
         error = error.model_copy(update={"log_file_id": _log_file(session, lease, log)})
-    return _fail_or_retry(session, row, error, retries)
+    again = _fail_or_retry(session, row, error, retries)
+    _keep_results(session, row, results)
+    return again
 
 
-def stop_attempt(session: Session, lease: Lease, reason: str) -> bool:
+def stop_attempt(
+    session: Session, lease: Lease, reason: str, *, results: Blob | None = None
+) -> bool:
     """The run stopped in order; its last checkpoint is stored. Raises LeaseLost.
 
     The job is cancelled or paused if its user asked for that, else queued again, to go on elsewhere:
@@ -86,6 +112,7 @@ def stop_attempt(session: Session, lease: Lease, reason: str) -> bool:
     row = held_job(session, lease)
     _end_attempt(session, lease, "stopped")
     if _granted(session, row):
+        _keep_results(session, row, results)
         return False
     _requeue(session, row, reason, code="job.handed_back")
     return True
@@ -127,6 +154,11 @@ def _fail_or_retry(session: Session, row: JobRow, error: JobError, retries: Retr
     return True
 
 
+def _keep_results(session: Session, row: JobRow, results: Blob | None) -> None:
+    if results is not None and row.status in TERMINAL:
+        add_results(session, row, results)
+
+
 def _log_file(session: Session, lease: Lease, log: Blob) -> str:
     name = f"{lease.job_id}-attempt-{lease.attempt}.log"
     return add_file(session, lease.project_id, filename=name, purpose=LOG_PURPOSE, blob=log).id
@@ -134,13 +166,12 @@ def _log_file(session: Session, lease: Lease, log: Blob) -> str:
 
 def _granted(session: Session, row: JobRow) -> bool:
     """Whether the user had asked for an end of the run, which then is as she wished."""
-    if row.cancel_requested_at is not None:
+    wish = wish_of(row)
+    if wish == "cancel":
         end_job(session, row, "cancelled", "Job cancelled", code="job.cancelled")
-    elif row.pause_requested_at is not None:
+    elif wish == "pause":
         park_job(session, row)
-    else:
-        return False
-    return True
+    return wish is not None
 
 
 def _requeue(session: Session, row: JobRow, message: str, *, code: str, **data: Any) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from core.store.blobs import Blob
+from core.store.deliveries import tell_webhooks
 from core.store.events import add_event
 from core.store.files import CHECKPOINT_PURPOSE
 from core.store.ids import new_id
@@ -52,6 +53,7 @@ def add_checkpoint(
         code="checkpoint.saved",
         data={"step": step, "checkpoint": row.id},
     )
+    tell_webhooks(session, job, "fine_tuning.job.checkpoint_saved", checkpoint_id=row.id)
     session.flush()
     return row.id
 
@@ -66,14 +68,10 @@ def list_checkpoints(
     )
 
 
-def latest_checkpoint(session: Session, job_id: str) -> CheckpointRow | None:
-    """The checkpoint with the most steps."""
-    return session.scalar(
-        select(CheckpointRow)
-        .where(CheckpointRow.job_id == job_id)
-        .order_by(CheckpointRow.step.desc())
-        .limit(1)
-    )
+def checkpoints_of(session: Session, job_id: str) -> Sequence[CheckpointRow]:
+    """All of a job's checkpoints, those with the most steps first."""
+    query = select(CheckpointRow).where(CheckpointRow.job_id == job_id)
+    return session.scalars(query.order_by(CheckpointRow.step.desc())).all()
 
 
 def checkpoint_files(session: Session, checkpoint_ids: Sequence[str]) -> dict[str, list[FileRow]]:

@@ -5,6 +5,7 @@ StoreError
   Conflict        the row's state does not allow it
   LeaseLost       somebody else holds the job now: write nothing more
   ArtifactsDown   the artifact store cannot be reached, or is full
+    ObjectMissing its answer is that an object is not there, or not whole
 """
 
 
@@ -35,3 +36,7 @@ class LeaseLost(StoreError):
 
 class ArtifactsDown(StoreError):
     """The artifact store refused. Nothing was changed, and it may be asked again."""
+
+
+class ObjectMissing(ArtifactsDown):
+    """An object that a row names is not in the store, or ends early; one that is not mounted says so too."""

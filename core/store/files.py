@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy import ColumnElement, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from core.store.blobs import Blob
@@ -14,12 +14,22 @@ from core.store.tables import BlobRow, FileRow, PartRow
 TRAINING_PURPOSE = "fine-tune"
 CHECKPOINT_PURPOSE = "checkpoint"
 LOG_PURPOSE = "fine-tune-log"
+RESULTS_PURPOSE = "fine-tune-results"
 
 
 def add_file(
-    session: Session, project_id: str, *, filename: str, purpose: str, blob: Blob
+    session: Session,
+    project_id: str,
+    *,
+    filename: str,
+    purpose: str,
+    blob: Blob,
+    lifetime_s: int | None = None,
 ) -> FileRow:
-    """An uploaded file. A training file waits for `prepare`; any other is ready as it is."""
+    """An uploaded file. A training file waits for `prepare`; any other is ready as it is.
+
+    After ``lifetime_s`` it is not there any more; None: it stays.
+    """
     row = FileRow(
         id=new_id("file-"),
         project_id=project_id,
@@ -29,6 +39,7 @@ def add_file(
         blob_id=blob.id,
         bytes=blob.bytes,
         sha256=blob.sha256,
+        expires_at=None if lifetime_s is None else _after_creation(lifetime_s),
     )
     session.add(row)
     session.flush()
@@ -37,10 +48,9 @@ def add_file(
 
 
 def get_file(session: Session, project_id: str, file_id: str) -> FileRow:
-    """Raises NotFound, for a file of another project as well."""
-    row = session.scalar(
-        select(FileRow).where(FileRow.id == file_id, FileRow.project_id == project_id)
-    )
+    """Raises NotFound, for a file of another project as well, and for one that has expired."""
+    query = select(FileRow).where(FileRow.id == file_id, FileRow.project_id == project_id)
+    row = session.scalar(query.where(_still_there()))
     if row is None:
         raise NotFound("file", file_id)
     return row
@@ -56,7 +66,7 @@ def list_files(
     order: Order,
 ) -> Page[FileRow]:
     """One page of a project's files."""
-    query = select(FileRow).where(FileRow.project_id == project_id)
+    query = select(FileRow).where(FileRow.project_id == project_id, _still_there())
     if purpose is not None:
         query = query.where(FileRow.purpose == purpose)
     return page_of(
@@ -69,6 +79,12 @@ def remove_file(session: Session, project_id: str, file_id: str) -> str:
     row = get_file(session, project_id, file_id)
     session.execute(delete(FileRow).where(FileRow.id == row.id))
     return row.blob_id
+
+
+def expire_files(session: Session) -> list[str]:
+    """Forget the files whose time is over; returns blobs to delete after the commit."""
+    late = delete(FileRow).where(~_still_there()).returning(FileRow.blob_id)
+    return list(session.scalars(late))
 
 
 def find_unprepared(session: Session, file_id: str) -> FileRow | None:
@@ -95,9 +111,23 @@ def set_prepared(
     )
 
 
+def is_named(session: Session, blob_id: str) -> bool:
+    """Whether a file holds these bytes."""
+    return bool(session.scalar(select(exists().where(FileRow.blob_id == blob_id))))
+
+
 def orphaned_blobs(session: Session, older_than_s: float) -> list[str]:
     """Blobs that no file and no part names: left behind by a process that died between blob and file."""
     age = func.now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s)
     named = exists().where(FileRow.blob_id == BlobRow.id)
     part = exists().where(PartRow.blob_id == BlobRow.id)
     return list(session.scalars(select(BlobRow.id).where(BlobRow.created_at < age, ~named, ~part)))
+
+
+def _after_creation(seconds: int) -> ColumnElement[Any]:
+    """So long after the transaction's time, which is what a row is created at."""
+    return func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+
+
+def _still_there() -> ColumnElement[bool]:
+    return or_(FileRow.expires_at.is_(None), FileRow.expires_at > func.clock_timestamp())

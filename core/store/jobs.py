@@ -13,10 +13,12 @@ from sqlalchemy.orm import Session
 from core.spec.errors import JobError
 from core.spec.job import JobSpec
 from core.spec.trainer import PRIORITIES
+from core.store.deliveries import tell_webhooks
 from core.store.errors import NotFound
 from core.store.events import add_event
 from core.store.ids import new_id
 from core.store.paging import Page, page_of
+from core.store.quotas import UNLIMITED, Quotas, admit_job
 from core.store.tables import FileRow, JobRow
 from core.store.tables.jobs import JOB_STATUSES
 
@@ -33,11 +35,13 @@ def create_job(
     unfit: FileCheck,
     suffix: str | None = None,
     tags: dict[str, str] | None = None,
+    quotas: Quotas = UNLIMITED,
 ) -> JobRow:
     """A new job: queued if its files are checked already, else waiting for them.
 
-    It fails at once if a file is bad or ``unfit`` says why it is of no use to it.
+    It fails at once if a file is bad or ``unfit`` says why it is of no use to it. Raises QuotaExceeded.
     """
+    admit_job(session, project_id, quotas)
     row = JobRow(
         id=new_id("ftjob-"),
         project_id=project_id,
@@ -144,14 +148,16 @@ def park_job(session: Session, job: JobRow) -> None:
     job.status = "paused"
     job.pause_requested_at = None
     add_event(session, job, "Job paused", code="job.paused")
+    tell_webhooks(session, job, "fine_tuning.job.paused")
 
 
 def end_job(session: Session, job: JobRow, status: str, message: str, **event: Any) -> None:
-    """The one way into a terminal status: no lease survives it."""
+    """The one way into a terminal status: no lease survives it, and webhooks are told of it."""
     _let_go(job)
     job.status = status
     job.finished_at = func.now()
     add_event(session, job, message, **event)
+    tell_webhooks(session, job, f"fine_tuning.job.{status}")
 
 
 def _let_go(job: JobRow) -> None:

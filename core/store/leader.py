@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 from core.store.database import Database, DatabaseDown
 
 JANITOR_LOCK = 0x_CA57_A11B
+COURIER_LOCK = 0x_CA57_A11C
 
 
 class Leadership:

@@ -5,6 +5,7 @@ a worker that lost its lease finds no row with its token and can change nothing.
 so no two machines' clocks are ever compared.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,7 +36,9 @@ class Lease:
     spec: JobSpec
 
 
-def claim_job(session: Session, job_id: str, *, worker: str, lease_s: float) -> Lease | None:
+def claim_job(
+    session: Session, job_id: str, *, worker: str, lease_s: float, device: str | None = None
+) -> Lease | None:
     """The job, if it is queued and still ours to take; None if somebody has it or it is gone.
 
     A job whose spec this version cannot read fails, and says so.
@@ -62,7 +65,7 @@ def claim_job(session: Session, job_id: str, *, worker: str, lease_s: float) -> 
     except SpecError as error:
         fail_job(session, claimed, _unreadable(error))
         return None
-    _tell_start(session, claimed, worker)
+    _tell_start(session, claimed, worker, device)
     return Lease(job_id, token, claimed.attempts, claimed.project_id, spec)
 
 
@@ -86,6 +89,13 @@ def renew_lease(session: Session, lease: Lease, *, lease_s: float) -> Wish | Non
     return found[0]  # type: ignore[no-any-return]
 
 
+def wish_of(row: JobRow) -> Wish | None:
+    """What the user wants of a job by its row."""
+    if row.cancel_requested_at is not None:
+        return "cancel"
+    return None if row.pause_requested_at is None else "pause"
+
+
 def held_job(session: Session, lease: Lease) -> JobRow:
     """The job's row, locked. Raises LeaseLost."""
     row = session.scalar(
@@ -99,13 +109,24 @@ def held_job(session: Session, lease: Lease) -> JobRow:
     return row
 
 
+def held_attempts(session: Session, job_ids: Collection[str]) -> dict[str, int | None]:
+    """By id, of those jobs that there are: the number of the attempt that holds it, None if none does."""
+    held = case((JobRow.status == "running", JobRow.attempts))
+    query = select(JobRow.id, held).where(JobRow.id.in_(job_ids))
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
 def from_now(seconds: float) -> ColumnElement[Any]:
     """The database's clock, so many seconds ahead."""
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
-def _tell_start(session: Session, job: JobRow, worker: str) -> None:
-    session.add(AttemptRow(job_id=job.id, number=job.attempts, worker=worker, lines_followed=0))
+def _tell_start(session: Session, job: JobRow, worker: str, device: str | None) -> None:
+    session.add(
+        AttemptRow(
+            job_id=job.id, number=job.attempts, worker=worker, device=device, lines_followed=0
+        )
+    )
     served = update(ProjectRow).where(ProjectRow.id == job.project_id)
     session.execute(served.values(served_at=func.clock_timestamp()))
     add_event(

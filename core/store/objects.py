@@ -24,7 +24,7 @@ from core.store.blobs import (
     pieces,
 )
 from core.store.database import Database
-from core.store.errors import ArtifactsDown
+from core.store.errors import ArtifactsDown, ObjectMissing
 from core.store.ids import new_id
 from core.store.tables import BlobRow
 
@@ -74,7 +74,7 @@ class ObjectBlobs:
                 with _refusing("read", row.location):
                     piece = source.read(min(PIECE_BYTES, left))
                 if not piece:
-                    raise ArtifactsDown(f"{row.location} ends {left} bytes early")
+                    raise ObjectMissing(f"{row.location} ends {left} bytes early")
                 left -= len(piece)
                 yield piece
 
@@ -120,6 +120,8 @@ def _refusing(what: str, path: str) -> Iterator[None]:
     """Whatever a file system raises, in whichever library's words, is the store's refusal."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise ObjectMissing(f"cannot {what} {path}: it is not there: {error}") from error
     except Exception as error:
         raise ArtifactsDown(f"cannot {what} {path}: {type(error).__name__}: {error}") from error
 

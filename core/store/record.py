@@ -26,14 +26,14 @@ from core.spec.events import (
     Stopped,
 )
 from core.store.events import add_event
-from core.store.leases import Lease, held_job
+from core.store.leases import Lease, Wish, held_job, wish_of
 from core.store.tables import AttemptRow, JobRow, MetricRow
 
 
 def record_events(
     session: Session, lease: Lease, first_line: int, events: Sequence[RunEvent]
-) -> None:
-    """Lines ``first_line``, ``first_line`` + 1, … of the attempt's events.
+) -> Wish | None:
+    """Lines ``first_line``, ``first_line`` + 1, … of the attempt's events; returns the user's wish by now.
 
     Raises LeaseLost, and ValueError if lines before ``first_line`` were never taken.
     """
@@ -49,6 +49,7 @@ def record_events(
         .where(AttemptRow.job_id == lease.job_id, AttemptRow.number == lease.attempt)
         .values(lines_followed=taken)
     )
+    return wish_of(job)
 
 
 def _record(session: Session, job: JobRow, event: RunEvent) -> None:

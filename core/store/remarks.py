@@ -2,6 +2,7 @@
 
 from sqlalchemy.orm import Session
 
+from core.spec.run import checkpoint_name
 from core.store.events import add_event
 from core.store.leases import Lease, held_job
 
@@ -29,4 +30,16 @@ def tell_skipped(session: Session, lease: Lease, *, step: int) -> None:
         code="checkpoint.skipped",
         level="warn",
         data={"step": step},
+    )
+
+
+def tell_damaged(session: Session, lease: Lease, *, step: int, what: str, instead: int) -> None:
+    """A stored checkpoint is not what was saved, and the run goes on from an older one. Raises LeaseLost."""
+    add_event(
+        session,
+        held_job(session, lease),
+        f"The stored checkpoint of step {step} is damaged: {what}; the run goes on from step {instead}",
+        code="checkpoint.damaged",
+        level="warn",
+        data={"checkpoint": checkpoint_name(step), "instead": checkpoint_name(instead)},
     )

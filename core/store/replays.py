@@ -44,7 +44,7 @@ def replayed_job(session: Session, request: Request) -> JobRow | None:
 
     Until the transaction ends, the same request waits here.
     """
-    what = request.name or request.body_sha256
+    what = f"{request.key_id} {request.name or request.body_sha256}"
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(what, 0))))
     query = select(ReplayRow).where(ReplayRow.key_id == request.key_id)
     if request.name is not None:

@@ -14,15 +14,28 @@ from core.store.errors import Conflict, NotFound
 from core.store.files import add_file
 from core.store.ids import new_id
 from core.store.leases import from_now
+from core.store.quotas import UNLIMITED, Quotas, admit_bytes
 from core.store.tables import FileRow, PartRow, UploadRow
 
 STATE_CODE = "invalid_upload_state"
 
 
 def create_upload(
-    session: Session, project_id: str, *, filename: str, purpose: str, bytes: int, lifetime_s: float
+    session: Session,
+    project_id: str,
+    *,
+    filename: str,
+    purpose: str,
+    bytes: int,
+    lifetime_s: float,
+    file_lifetime_s: int | None = None,
+    quotas: Quotas = UNLIMITED,
 ) -> UploadRow:
-    """An upload of so many bytes, to be completed within ``lifetime_s``."""
+    """An upload of so many bytes, to be completed in ``lifetime_s``; its file stays ``file_lifetime_s``.
+
+    Raises QuotaExceeded.
+    """
+    admit_bytes(session, project_id, bytes, quotas)
     row = UploadRow(
         id=new_id("upload_"),
         project_id=project_id,
@@ -31,6 +44,7 @@ def create_upload(
         bytes=bytes,
         status="pending",
         expires_at=from_now(lifetime_s),
+        file_lifetime_s=file_lifetime_s,
     )
     session.add(row)
     session.flush()
@@ -47,10 +61,20 @@ def get_upload(session: Session, project_id: str, upload_id: str) -> UploadRow:
     return row
 
 
-def add_part(session: Session, project_id: str, upload_id: str, blob: Blob) -> PartRow:
-    """Stored bytes become a part. Raises NotFound, and Conflict if the upload takes none any more."""
+def add_part(
+    session: Session,
+    project_id: str,
+    upload_id: str,
+    blob: Blob,
+    quotas: Quotas = UNLIMITED,
+) -> PartRow:
+    """Stored bytes become a part; it is parts that count against a quota, not what was announced.
+
+    Raises NotFound, Conflict if the upload takes none any more, and QuotaExceeded.
+    """
     upload = get_upload(session, project_id, upload_id)
     require_pending(session, upload)
+    admit_bytes(session, project_id, blob.bytes, quotas)
     row = PartRow(id=new_id("part_"), upload_id=upload.id, blob_id=blob.id, bytes=blob.bytes)
     session.add(row)
     session.flush()
@@ -77,6 +101,7 @@ def complete_upload(session: Session, upload: UploadRow, blob: Blob) -> tuple[Fi
         filename=locked.filename,
         purpose=locked.purpose,
         blob=blob,
+        lifetime_s=locked.file_lifetime_s,
     )
     locked.status, locked.file_id = "completed", file.id
     return file, _forget_parts(session, [locked.id])

@@ -22,6 +22,7 @@ from core.store.jobs import (
     park_job,
     settle_files,
 )
+from core.store.quotas import UNLIMITED, Quotas, admit_job
 from core.store.tables import JobRow
 
 
@@ -57,8 +58,14 @@ def pause_job(session: Session, project_id: str, job_id: str) -> JobRow:
     return _fresh(session, row)
 
 
-def resume_job(session: Session, project_id: str, job_id: str, unfit: FileCheck) -> JobRow:
-    """Raises NotFound, and Conflict if the job has ended or is about to be cancelled.
+def resume_job(
+    session: Session,
+    project_id: str,
+    job_id: str,
+    unfit: FileCheck,
+    quotas: Quotas = UNLIMITED,
+) -> JobRow:
+    """Raises NotFound, Conflict if the job has ended or is about to be cancelled, and QuotaExceeded.
 
     The job's files are looked at again: one that was deleted meanwhile fails it.
     """
@@ -68,6 +75,7 @@ def resume_job(session: Session, project_id: str, job_id: str, unfit: FileCheck)
     if row.cancel_requested_at is not None:
         raise Conflict(f"job '{job_id}' is being cancelled; it cannot be resumed")
     if row.status == "paused":
+        admit_job(session, project_id, quotas)
         row.failures = 0
         row.not_before = None
         row.status, row.phase = "validating_files", None

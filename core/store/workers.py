@@ -1,23 +1,35 @@
 """The workers that are there, as they say of themselves every few seconds."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from core.store.leases import from_now
-from core.store.tables import WorkerRow
+from core.store.tables import JobRow, WorkerRow
 
 SILENT_S = 30.0
 """A worker that said nothing for so long is not counted any more."""
 
 
 def report_worker(
-    session: Session, name: str, *, version: str, device: str, device_bytes: int | None
+    session: Session,
+    name: str,
+    *,
+    version: str,
+    device: str,
+    device_bytes: int | None,
+    limits: dict[str, Any] | None = None,
 ) -> None:
-    """A worker is there: what version it is, and what memory one of its devices has."""
-    facts = {"version": version, "device": device, "device_bytes": device_bytes}
+    """A worker is there: its version, the memory of one of its devices, the contexts that fit by model."""
+    facts = {
+        "version": version,
+        "device": device,
+        "device_bytes": device_bytes,
+        "limits": limits,
+    }
     added = insert(WorkerRow).values(name=name, **facts)
     session.execute(
         added.on_conflict_do_update(
@@ -35,6 +47,12 @@ def live_workers(session: Session) -> Sequence[WorkerRow]:
     """The workers that were heard from lately, by name."""
     recent = WorkerRow.seen_at > from_now(-SILENT_S)
     return session.scalars(select(WorkerRow).where(recent).order_by(WorkerRow.name)).all()
+
+
+def idle_workers(session: Session) -> int:
+    """How many of those that were heard from lately have nothing to do, over all projects."""
+    running = select(func.count()).select_from(JobRow).where(JobRow.status == "running")
+    return max(0, len(live_workers(session)) - (session.scalar(running) or 0))
 
 
 def forget_silent_workers(session: Session) -> list[str]:

@@ -63,7 +63,7 @@ def save_checkpoint(
     return directory / CHECKPOINTS_FOLDER / checkpoint_name(step)
 
 
-def _write(
+def _write(  # noqa: PLR0917 - what a checkpoint is made of
     directory: Path,
     step: int,
     spec: JobSpec,

@@ -19,6 +19,7 @@ from core.spec.run import RANKS_FOLDER
 from core.streambp import attachment_of
 from core.streambp.anatomy import causal_lm, decoder_layers, decoder_of
 from core.train.base import base_of
+from core.train.heart import Heart
 from core.train.journal import Journal
 from core.train.learner import Learner
 from core.train.lessons import Lesson, lesson_kind
@@ -50,6 +51,7 @@ class Course:
     held_out: list[Any]
     directory: Path
     journal: Journal
+    heart: Heart
     files: Sequence[FileRead] = ()
     """What the files held, to be told when the run begins."""
     crew: Crew = ALONE
@@ -80,6 +82,7 @@ class Course:
             self._spread(model)
             lesson = lesson_kind(spec)(spec, model, self.tokenizer, rows, held_out, base, self.crew)
             let_go(model)
+            lesson.beat = self.heart.beat
             with closing(lesson):
                 yield Built(self._loop(lesson, len(rows)), layers)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch.distributed import TCPStore
+from torch.distributed.distributed_c10d import TCPStore
 from torch.distributed.elastic.multiprocessing import (
     DefaultLogsSpecs,
     PContext,

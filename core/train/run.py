@@ -12,7 +12,8 @@ from core.spec.run import SPEC_FILE
 from core.spec.tree import SpecError
 from core.train.cache import CachePlace
 from core.train.canary import fly_canary
-from core.train.course import Course, device
+from core.train.course import Course, device, own_folder
+from core.train.heart import Heart
 from core.train.inputs import model_facts, model_source
 from core.train.job_rows import rows_of_job
 from core.train.journal import Journal
@@ -46,7 +47,10 @@ def run_job(
     train, held_out, files = rows_of_job(spec, beside, tokenizer, journal, cache)
     spec, plan = planned(spec, source, train, device(crew), journal)
     spec = crew.told(spec)  # each may have seen another amount of free memory
-    course = Course(spec, source, tokenizer, train, held_out, directory, journal, files, crew)
+    heart = Heart(own_folder(directory, crew))
+    course = Course(
+        spec, source, tokenizer, train, held_out, directory, journal, heart, files, crew
+    )
     if checkpoint is None and spec.trainer.canary:
         fly_canary(course, plan, stop)
     while True:

@@ -17,7 +17,7 @@ from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
 from core.store.ids import new_id
 from core.store.jobs import create_job
-from core.store.keys import create_key, new_secret, project_named
+from core.store.keys import SCOPES, create_key, new_secret, project_named
 from core.store.leases import Lease, claim_job
 from core.store.tables import ProjectRow
 
@@ -56,6 +56,7 @@ def settings(database_url, broker_url, models_dir) -> ApiSettings:
         models_dir=models_dir,
         max_body_bytes=MAX_BODY_BYTES,
         max_upload_bytes=MAX_UPLOAD_BYTES,
+        webhook_allow="127.0.0.1",
     )
 
 
@@ -63,7 +64,7 @@ def settings(database_url, broker_url, models_dir) -> ApiSettings:
 def app(settings) -> Iterator[FastAPI]:
     app = create_app(settings)
     yield app
-    app.state.service.database.close()
+    app.state.service.close()
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +79,21 @@ def make_app(settings, toy_models_dir):
 
     yield make
     for app in opened:
-        app.state.service.database.close()
+        app.state.service.close()
+
+
+@pytest.fixture
+def change_app(settings):
+    """Makes applications with other settings; their only models are those of `models_dir`."""
+    opened = []
+
+    def make(**change) -> FastAPI:
+        opened.append(create_app(settings.model_copy(update=change)))
+        return opened[-1]
+
+    yield make
+    for app in opened:
+        app.state.service.close()
 
 
 @pytest.fixture
@@ -93,9 +108,9 @@ def open_client(database):
     """Makes a client of an application, with a key of a project."""
     opened: list[TestClient] = []
 
-    def make(app: FastAPI, project: str) -> TestClient:
+    def make(app: FastAPI, project: str, *scopes: str) -> TestClient:
         client = TestClient(app, raise_server_exceptions=False)
-        client.headers["authorization"] = f"Bearer {new_key(database, project)}"
+        client.headers["authorization"] = f"Bearer {new_key(database, project, *scopes)}"
         opened.append(client)
         return client
 
@@ -151,8 +166,10 @@ def run_job(database, project, training_file):
     return make
 
 
-def new_key(database, project: str) -> str:
+def new_key(database, project: str, *scopes: str) -> str:
+    """The secret of a key with these scopes, or with all."""
     secret = new_secret()
     with database.begin() as session:
-        create_key(session, session.get_one(ProjectRow, project), "test", secret)
+        project_row = session.get_one(ProjectRow, project)
+        create_key(session, project_row, "test", secret, scopes or SCOPES)
     return secret

@@ -42,6 +42,7 @@ def file_with(database, project, blobs):
     ("change", "param"),
     [
         ({"model": ""}, "model"),
+        ({"trainer": {"chat_template": "{% for m in %}"}}, "trainer.chat_template"),
         ({"model": 7}, "model"),
         ({"training_file": None}, "training_file"),
         ({"training_file": "x" * 200}, "training_file"),

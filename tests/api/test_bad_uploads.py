@@ -37,7 +37,11 @@ def refused(client, database):
         ({"json": {"purpose": "fine-tune", "file": "x"}}, "file"),
         (
             {"files": FILE, "data": {"purpose": "evals", "expires_after[anchor]": "created_at"}},
-            "expires_after",
+            "expires_after[seconds]",
+        ),
+        (
+            {"files": FILE, "data": {"purpose": "evals", "expires_after[seconds]": "3600"}},
+            "expires_after[anchor]",
         ),
     ],
 )

@@ -73,6 +73,13 @@ def test_a_range_beyond_the_end_is_refused_with_the_length(get, asked):
     assert answer.headers["content-range"] == f"bytes */{len(CONTENT)}"
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_weights_are_never_compressed(get, method):
+    answer = get(method, **{"accept-encoding": "gzip, br, zstd, *;q=1"})
+    assert "content-encoding" not in answer.headers
+    assert answer.headers["content-length"] == str(len(CONTENT))
+
+
 def test_a_range_holds_only_for_the_same_file(get):
     same = get(range="bytes=10-19", **{"if-range": ETAG})
     changed = get(range="bytes=10-19", **{"if-range": '"another"'})

@@ -1,6 +1,8 @@
 """Files through the stock client: uploaded, listed, read, downloaded, deleted."""
 
 import hashlib
+import re
+from urllib.parse import unquote
 
 import pytest
 from openai import NotFoundError
@@ -41,8 +43,23 @@ def test_the_content_comes_back_as_it_was(openai, upload, content):
 def test_a_name_is_kept_and_is_no_header(client, upload, name):
     file = upload(name=name)
     disposition = client.get(f"/v1/files/{file.id}/content").headers["content-disposition"]
-    assert disposition.startswith("attachment; filename*=UTF-8''")
-    assert not set('";\\/ ') & set(disposition.partition("''")[2])
+    plain, _, extended = disposition.partition("; filename*=UTF-8''")
+    assert re.fullmatch(r'attachment; filename="[\w. -]+"', plain, re.ASCII)
+    assert unquote(extended) == file.filename
+    assert not set('";\\/ ') & set(extended)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("a\r\nx-evil: 1.jsonl", "ax-evil: 1.jsonl"),
+        ("\x00\x1b\u2028", "upload"),
+        ("n" * 300 + ".jsonl", "n" * 249 + ".jsonl"),
+    ],
+)
+def test_a_name_is_one_line_of_a_bearable_length(client, sent, kept):
+    body = {"filename": sent, "purpose": "fine-tune", "bytes": 1, "mime_type": "x"}
+    assert client.post("/v1/uploads", json=body).json()["filename"] == kept
 
 
 def test_files_are_listed_newest_first_or_oldest_first(openai, upload):

@@ -7,6 +7,7 @@ from core.store.keys import new_secret, revoke_key
 from core.store.tables import KeyRow
 
 ROUTES = [
+    ("POST", "/v1/chat/completions"),
     ("GET", "/v1/files"),
     ("POST", "/v1/files"),
     ("GET", "/v1/files/file-x"),
@@ -25,12 +26,25 @@ ROUTES = [
     ("POST", "/v1/fine_tuning/alpha/graders/run"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/tiny"),
+    ("DELETE", "/v1/models/tiny"),
+    ("POST", "/v1/fine_tuning/checkpoints/ft:x/permissions"),
+    ("GET", "/v1/fine_tuning/checkpoints/ft:x/permissions"),
+    ("DELETE", "/v1/fine_tuning/checkpoints/ft:x/permissions/cp_x"),
     ("POST", "/v1/trainer/plan"),
     ("POST", "/v1/trainer/preview"),
     ("POST", "/v1/uploads"),
     ("POST", "/v1/uploads/upload-x/parts"),
     ("POST", "/v1/uploads/upload-x/complete"),
     ("POST", "/v1/uploads/upload-x/cancel"),
+    ("GET", "/v1/webhook_event_types"),
+    ("POST", "/v1/webhook_endpoints"),
+    ("GET", "/v1/webhook_endpoints"),
+    ("GET", "/v1/webhook_endpoints/we_x"),
+    ("POST", "/v1/webhook_endpoints/we_x"),
+    ("DELETE", "/v1/webhook_endpoints/we_x"),
+    ("POST", "/v1/webhook_endpoints/we_x/rotate_secret"),
+    ("POST", "/v1/webhook_endpoints/we_x/test"),
+    ("GET", "/v1/webhook_endpoints/we_x/deliveries"),
 ]
 
 
@@ -48,6 +62,9 @@ def test_these_are_all_routes_but_the_open_ones(app):
     listed = {path.replace("ftjob-x", "{job_id}").replace("tiny/", "") for path in listed}
     listed = {path.replace("models/tiny", "models/{model}") for path in listed}
     listed = {path.replace("upload-x", "{upload_id}") for path in listed}
+    listed = {path.replace("we_x", "{endpoint_id}") for path in listed}
+    listed = {path.replace("ft:x", "{checkpoint}") for path in listed}
+    listed = {path.replace("cp_x", "{permission_id}") for path in listed}
     assert set(app.openapi()["paths"]) == listed | open_
 
 

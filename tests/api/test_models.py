@@ -5,7 +5,9 @@ from openai import BadRequestError, NotFoundError
 from sqlalchemy import update
 
 from core.store.attempts import succeed_job
+from core.store.checkpoints import add_checkpoint
 from core.store.tables import JobRow
+from core.store.workers import remove_worker, report_worker
 
 
 @pytest.fixture
@@ -15,6 +17,7 @@ def tuned(database, run_job):
     def make(name: str) -> str:
         lease = run_job()
         with database.begin() as session:
+            add_checkpoint(session, lease, step=1, metrics={}, files=[])
             succeed_job(session, lease, trained_tokens=1)
             session.execute(
                 update(JobRow).where(JobRow.id == lease.job_id).values(fine_tuned_model=name)
@@ -78,3 +81,31 @@ def test_a_broken_model_hides_no_other_and_cannot_be_trained(openai, models_dir,
         assert (refused.value.param, refused.value.code) == ("model", "model_not_trainable")
     finally:
         (broken / "config.json").unlink()
+
+
+def test_the_limits_that_workers_tell_are_shown_by_kind_of_worker(openai, database):
+    def limit(longest):
+        found = {"method": "dpo", "precision": "int8", "adapter": "none"}
+        return {"org/tiny": [{**found, "longest_context": longest}]}
+
+    def kinds():
+        return {
+            (kind["device"], kind["device_bytes"]): kind
+            for kind in openai.models.retrieve("org/tiny").trainer_limits
+        }
+
+    size = 3_141_592
+    with database.begin() as session:
+        for name, device, told in (("m1", "A", 9), ("m2", "A", 9), ("m3", "B", 7), ("m4", "C", 0)):
+            limits = limit(told) if told else None
+            report_worker(
+                session, name, version="1", device=device, device_bytes=size, limits=limits
+            )
+    found = kinds()
+    with database.begin() as session:
+        for name in ("m1", "m2", "m3", "m4"):
+            remove_worker(session, name)
+    assert (found["A", size]["workers"], found["B", size]["workers"]) == (2, 1)
+    assert found["A", size]["limits"] == limit(9)["org/tiny"]
+    assert ("C", size) not in found
+    assert ("A", size) not in kinds()

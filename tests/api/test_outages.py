@@ -12,7 +12,7 @@ from api.app import create_app
 from castalia.ports import free_port
 from core.store.queue import queued_jobs
 
-QUICK_S = 3.0
+QUICK_S = 5.0
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import pytest
 from openai import OpenAI
 
+from core.store.tables import AttemptRow, JobRow, MetricRow
 from core.store.workers import remove_worker, report_worker
 
 GIB = 2**30
@@ -49,6 +50,7 @@ def test_a_plan_tells_memory_by_component_disk_steps_and_tokens(client, body):
         assert sum(parts) == phase["total"] <= plan["memory_bytes"]
     assert plan["disk"]["total"] > plan["disk"]["checkpoint"] > 0
     assert (plan["fits"], answer.json()["worker"]) == (None, None)
+    assert "no worker" in answer.json()["time"]["reason"]
 
 
 def test_a_dry_run_makes_no_job(client, body):
@@ -83,6 +85,25 @@ def test_what_does_not_fit_is_told_with_the_longest_context_and_what_to_change(
     plan = client.post("/v1/trainer/plan", json=body).json()["plan"]
     assert plan["fits"] is False
     assert plan["longest_context"] < 512
+
+
+def test_the_time_is_told_by_earlier_runs_or_why_it_is_not(client, body, worker, database):
+    worker(GIB)
+    time = client.post("/v1/trainer/plan", json=body).json()["time"]
+    assert (time["low_s"], time["high_s"]) == (None, None)
+    assert "no earlier run of this kind on cpu" in time["reason"]
+    job_id = client.post("/v1/fine_tuning/jobs", json=body).json()["id"]
+    with database.begin() as session:
+        job = session.get_one(JobRow, job_id)
+        job.status, job.step = "cancelled", 3  # as if it had run; nobody is to take it
+        session.add(AttemptRow(job_id=job_id, number=1, worker="w", device="cpu", lines_followed=0))
+        for step in (1, 2, 3):
+            for name, value in (("tokens", 4 * 40.0), ("tokens_per_second", 100.0)):
+                session.add(MetricRow(job_id=job_id, step=step, name=name, value=value))
+    worker(GIB)  # said again: on a busy machine it has been silent for too long by now
+    plan = client.post("/v1/trainer/plan", json=body).json()
+    seconds = plan["plan"]["tokens"] / 100
+    assert plan["time"] == {"low_s": seconds, "high_s": seconds, "runs": 1, "reason": None}
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ class Cutting(BaseHTTPRequestHandler):
         if not self.path.endswith("/content"):
             return self._answer(200, json.dumps({"bytes": len(CONTENT)}).encode())
         self.server.asked += 1
+        assert self.headers["accept-encoding"] == "identity"
         match = re.fullmatch(r"bytes=(\d+)-", self.headers.get("range", ""))
         rest = CONTENT[int(match[1]) :] if match else CONTENT
         return self._answer(206 if match else 200, rest, self.server.sends)

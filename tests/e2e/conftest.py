@@ -18,6 +18,7 @@ from castalia.ports import free_port
 
 START_LIMIT_S = 90
 STOP_LIMIT_S = 120
+WORKER_LIMIT_S = 180
 
 
 @dataclass(frozen=True)
@@ -131,3 +132,72 @@ def _processes() -> list[str]:
 @pytest.fixture(name="wait_for", scope="session")
 def give_wait_for() -> Callable[..., object]:
     return wait_for
+
+
+@pytest.fixture
+def worker(database_url, broker_url, toy_models_dir, tmp_path):
+    """Starts `castalia worker` with these options, and settings beside the usual."""
+    started = []
+
+    def start(*options, **settings):
+        env = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "CASTALIA_DATABASE_URL": database_url,
+            "CASTALIA_BROKER_URL": broker_url.removesuffix("/0") + "/3",
+            "CASTALIA_MODELS_DIR": str(toy_models_dir),
+            "CASTALIA_RUNS_DIR": str(tmp_path / "runs"),
+            "CASTALIA_CACHE_DIR": str(tmp_path / "cache"),
+            "CASTALIA_POLL_S": "0.1",
+            **{f"CASTALIA_{name}": value for name, value in settings.items()},
+        }
+        command = [sys.executable, "-m", "castalia", "worker", *options]
+        with (tmp_path / "log").open("w") as log:
+            process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def ring(broker_url):
+    from api.doorbell import Doorbell
+
+    # Not the worker's own application, whose connections would stay with this broker for other tests.
+    return Doorbell(broker_url.removesuffix("/0") + "/3").ring
+
+
+@pytest.fixture
+def add_job(database, project, training_file, chat_lines, toy_models_dir):
+    """A queued job of 3,200 steps; its id."""
+    from core.data.file_check import unfit_file
+    from core.models.catalog import Catalog
+    from core.spec.job import JobSpec
+    from core.store.jobs import create_job
+
+    def add(**trainer):
+        document = {"model": "toy", "training_file": training_file(chat_lines(64))}
+        document["trainer"] = trainer
+        document["hyperparameters"] = {"n_epochs": 50, "batch_size": 1}
+        spec = JobSpec.parse(document).resolved(Catalog(toy_models_dir).facts("toy"))
+        with database.begin() as session:
+            return create_job(session, project, spec, unfit=unfit_file).id
+
+    return add
+
+
+@pytest.fixture
+def until(tmp_path):
+    """Waits for what the worker does; else shows its log."""
+
+    def wait(condition):
+        deadline = time.monotonic() + WORKER_LIMIT_S
+        while not condition():
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+
+    return wait

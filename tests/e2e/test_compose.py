@@ -33,7 +33,7 @@ def interpolated(text: str) -> str:
 # The validator knows neither merge keys nor interpolation: both are resolved for it.
 COMPOSE = json.loads(interpolated(json.dumps(yaml.safe_load(TEXT))))
 SERVICES = COMPOSE["services"]
-OURS = ("migrate", "api", "prepare", "janitor", "train")
+OURS = ("migrate", "api", "prepare", "janitor", "train", "chat")
 LIMIT_S = 60
 
 
@@ -107,9 +107,9 @@ def test_no_secret_stands_in_the_file():
     assert TEXT.count("${VALKEY_PASSWORD:?") == 2
 
 
-def test_only_the_trainer_reserves_a_gpu_and_carries_torch():
+def test_only_who_has_a_model_reserves_a_gpu_and_carries_torch():
     reserving = [name for name, service in SERVICES.items() if "deploy" in service]
-    assert reserving == ["train"]
+    assert reserving == ["train", "chat"]
     service_stage = (ROOT / "Dockerfile").read_text().partition("FROM service AS trainer")[0]
     assert "train]" not in service_stage
 
@@ -121,7 +121,7 @@ def test_every_service_runs_by_its_own_command_line(run):
     command = [word if word != "8000" else str(port) for word in SERVICES["api"]["command"]]
     _, log = run("api", command=command)
     until(lambda: answers(f"http://127.0.0.1:{port}/readyz"), log)
-    for name in ("prepare", "train"):
+    for name in ("prepare", "train", "chat"):
         _, log = run(name)
         until(lambda log=log: " ready." in log.read_text(), log)
     janitor, log = run("janitor")

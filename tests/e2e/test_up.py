@@ -28,6 +28,14 @@ def test_one_ctrl_c_ends_every_child_and_the_data_stays(start_up):
     assert stopped == ["janitor", "train", "prepare", "api", "valkey", "postgres"]
 
 
+def test_the_first_key_is_printed_once_and_only_this_machine_is_listened_to(service):
+    assert service.output.read_text().count(service.key) == 1
+    assert (service.data / "secrets" / "api_key").stat().st_mode & 0o077 == 0
+    # Another address of this machine's loopback, which a socket for all addresses would answer.
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", service.port), timeout=5)
+
+
 def test_a_child_that_is_killed_is_reported_and_started_again(service, wait_for):
     first = service.child_pid("castalia", "api")
     os.kill(first, signal.SIGKILL)

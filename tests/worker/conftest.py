@@ -1,5 +1,6 @@
 """Workers with a real database and real trainers; and what the database says afterwards."""
 
+import csv
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from core.data.file_check import unfit_file
 from core.spec.job import JobSpec
 from core.store.checkpoints import checkpoint_files, list_checkpoints
 from core.store.events import list_events
+from core.store.files import get_file
 from core.store.jobs import create_job, get_job
 from core.store.leases import Lease, claim_job
 from core.store.tables import BlobRow, EventRow, JobRow, MetricRow
@@ -86,6 +88,7 @@ class Records:
 
     def __init__(self, context: WorkerContext, project: str) -> None:
         self._database = context.database
+        self._blobs = context.blobs
         self._project = project
 
     def job(self, job_id: str) -> JobRow:
@@ -114,6 +117,14 @@ class Records:
         with self._database.begin() as session:
             found = session.execute(query.where(MetricRow.job_id == job_id, MetricRow.name == name))
             return {row.step: row.value for row in found}
+
+    def results(self, job_id: str) -> list[dict[str, float]]:
+        """Steps and losses of the job's result file."""
+        with self._database.begin() as session:
+            file = get_file(session, self._project, self.job(job_id).result_file_id or "")
+        text = b"".join(self._blobs.read(file.blob_id)).decode()
+        rows = csv.DictReader(text.splitlines())
+        return [{"step": int(row["step"]), "loss": float(row["train_loss"])} for row in rows]
 
     def blob_count(self) -> int:
         with self._database.begin() as session:

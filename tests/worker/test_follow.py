@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from core.spec.events import Noted, Stopped
-from core.spec.run import EVENTS_FILE
+from core.spec.run import BEAT_FILE, EVENTS_FILE
 from core.store.tables import AttemptRow
 from core.train.journal import Journal
 from worker.follow import Follower
@@ -92,3 +92,10 @@ def test_a_worker_that_ends_while_it_writes_loses_no_line_and_doubles_none(
     assert isinstance(watch._last, Stopped)
     with context.database.begin() as session:
         assert session.scalar(select(AttemptRow.lines_followed)) == 3
+
+
+def test_the_parts_that_a_run_counts_are_read_and_none_before_it_has_said_so(tmp_path):
+    follower = Follower(tmp_path)
+    assert follower.beats() == 0
+    (tmp_path / BEAT_FILE).write_text('{"count": 7}\n')
+    assert follower.beats() == 7

@@ -1,15 +1,19 @@
 """The sweep rings for what nobody heard, and takes back only what is surely lost."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from kombu.exceptions import OperationalError
-from sqlalchemy import update
+from sqlalchemy import select, text, update
 
 from core.spec.bell import PREPARE_TASK, TRAIN_TASK
+from core.store.audit import Write, add_write
 from core.store.files import set_prepared
-from core.store.tables import BlobRow
+from core.store.tables import AuditRow, BlobRow
+from core.store.workers import report_worker
 from worker.janitor import Janitor
+from worker.supervise import supervise_next
 
 LEASE_S, RING_AGAIN_S = 5, 30
 OVER = -1.0
@@ -52,9 +56,38 @@ def test_what_waits_is_rung_for_and_again_only_after_a_while(stage, add_job, tra
     assert stage.sweep(1) == both
 
 
+def test_an_idle_worker_is_rung_for_once_however_many_jobs_wait(stage, database, add_job, claim):
+    with database.begin() as session:
+        for name in ("busy", "one", "another"):
+            report_worker(session, name, version="1", device="cpu", device_bytes=None)
+    claim(add_job())
+    waiting = [(TRAIN_TASK, add_job()) for _ in range(5)]
+    assert stage.sweep() == waiting[:2]
+    assert stage.sweep(1) == waiting[2:4]  # whoever did not hear the first ones
+    assert stage.sweep(1) == waiting[4:]
+    assert stage.sweep(1) == []
+
+
+def test_where_no_worker_says_that_it_is_there_one_at_a_time_is_rung_for(stage, add_job):
+    waiting = [(TRAIN_TASK, add_job()) for _ in range(2)]
+    assert stage.sweep() == waiting[:1]
+    assert stage.sweep(1) == waiting[1:]
+
+
 def test_a_job_that_somebody_has_is_not_rung_for(stage, add_job, claim):
     claim(add_job())
     assert stage.sweep() == []
+
+
+def test_a_job_that_a_quota_holds_back_is_neither_rung_for_nor_taken(context, add_job, records):
+    job_id = add_job()
+    settings = context.settings.model_copy(update={"quota_running_jobs": 0})
+    held = replace(context, settings=settings)
+    stage = Stage(held)
+    assert stage.sweep() == []
+    stage._janitor.close()
+    assert supervise_next(held) is False
+    assert records.job(job_id).status == "queued"
 
 
 def test_a_ring_that_the_broker_did_not_take_is_given_at_the_next_sweep(stage, add_job):
@@ -132,3 +165,20 @@ def test_a_blob_of_no_file_is_deleted_when_it_is_old(
     stage.sweep(LEASE_S)
     assert records.blob_count() == 2
     assert b"".join(context.blobs.read(young.id)) == b"young"
+
+
+def test_the_log_of_writes_goes_back_as_far_as_is_asked_for(stage, context, database):
+    def add(request_id: str, age_days: float) -> None:
+        write = Write(None, None, None, request_id, None, "POST", "/v1/files", None, 401)
+        with database.begin() as session:
+            add_write(session, write)
+            aged = text(
+                "update audit set at = at - make_interval(secs => :s) where request_id = :i"
+            )
+            session.execute(aged, {"s": age_days * 86_400, "i": request_id})
+
+    add("old", context.settings.audit_days + 0.1)
+    add("kept", context.settings.audit_days - 0.1)
+    stage.sweep()
+    with database.begin() as session:
+        assert session.scalars(select(AuditRow.request_id)).all() == ["kept"]

@@ -25,7 +25,7 @@ def listed(database):
 @pytest.fixture
 def presence(context):
     device = Device("H200", 139 * GIB)
-    return Presence(context.database, "host:1", version="0.1", device=device, every_s=0.05)
+    return Presence(context.database, "host:1", version="0.1", devices=[device], every_s=0.05)
 
 
 def test_a_worker_is_listed_until_it_ends(presence, listed, until, database):
@@ -38,6 +38,16 @@ def test_a_worker_is_listed_until_it_ends(presence, listed, until, database):
         with database.begin() as session:
             remove_worker(session, "host:1")
         until(lambda: "host:1" in listed())
+    assert listed() == {}
+
+
+def test_each_slot_of_a_worker_is_listed_with_its_device(context, listed, until):
+    devices = [Device("H200", 139 * GIB, "0"), Device("A100", 79 * GIB, "1")]
+    with Presence(context.database, "host:1", version="0.1", devices=devices) as presence:
+        presence.start()
+        until(listed)
+        found = {name: (row.device, row.device_bytes) for name, row in listed().items()}
+    assert found == {"host:1/0": ("H200", 139 * GIB), "host:1/1": ("A100", 79 * GIB)}
     assert listed() == {}
 
 

@@ -57,6 +57,17 @@ def test_steps_are_measured_by_the_longest_so_far(stage):
     assert (stage.pulse.step, stage.pulse.silent_s) == (3, FACTOR * 4.0 + 1)
 
 
+def test_what_a_run_counts_in_between_is_no_silence_and_the_count_alone_is(stage):
+    stage.after(0, started(0.0), step(1.0, 1))
+    for beats in range(1, 4):
+        stage.now += FLOOR_S
+        stage.pulse.hear([], beats)
+        assert not stage.pulse.stalled
+    stage.now += FLOOR_S + 1
+    stage.pulse.hear([], 3)
+    assert stage.pulse.stalled
+
+
 def test_short_steps_leave_the_floor(stage):
     stage.after(0, started(0.0), step(0.1, 1))
     assert not stage.after(FLOOR_S)

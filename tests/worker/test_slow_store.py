@@ -75,9 +75,9 @@ def hanging(context):
 def upload(context, settings, add_job, claim, tmp_path):
     """Uploads one checkpoint on a clock of which each look takes ten seconds."""
 
-    def do(blobs, event, **finish):
+    def do(blobs, event, wish=None, **finish):
         lease = claim(add_job())
-        patient = settings.model_copy(update={"upload_limit_s": 60.0})
+        patient = settings.model_copy(update={"upload_limit_s": 60.0, "stop_grace_s": 20.0})
         ours = replace(context, blobs=blobs, settings=patient)
         ticks = iter(range(0, 10**9, 10))
         with (
@@ -86,6 +86,7 @@ def upload(context, settings, add_job, claim, tmp_path):
                 ours, lease, keeper, Pen(context.database, keeper), lambda: next(ticks)
             ) as uploader,
         ):
+            keeper.wish = wish
             uploader.submit(tmp_path, event)
             uploader.finish(**finish)
         return lease.job_id
@@ -105,6 +106,13 @@ def test_a_store_that_hangs_is_given_up_at_the_end(upload, hanging, saved):
 def test_a_worker_that_ends_waits_only_as_long_as_it_is_told(upload, hanging, saved):
     with pytest.raises(RunFailure, match="not stored within 20 s"):
         upload(hanging, saved, within_s=20)
+
+
+def test_a_job_that_is_to_be_cancelled_waits_only_as_long_as_a_trainer_may_take(
+    upload, hanging, saved
+):
+    with pytest.raises(RunFailure, match="not stored 20 s after the cancel"):
+        upload(hanging, saved, wish="cancel")
 
 
 def test_what_was_left_behind_can_write_nothing_later(upload, hanging, saved, database, until):

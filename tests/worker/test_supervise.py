@@ -46,6 +46,11 @@ def test_a_job_goes_from_queued_to_succeeded(context, settings, add_job, records
     ]
     assert list(records.metrics(job_id, "train_loss")) == [1, 2, 3, 4]
     _is_stored_whole(context, records, job_id)
+    assert records.results(job_id) == [
+        {"step": event.data["step"], "loss": event.data["train_loss"]}
+        for event in records.events(job_id)
+        if event.type == "metrics"
+    ]
     assert not (settings.runs_dir / job_id).exists()
     with context.database.begin() as session:
         attempt = session.get_one(AttemptRow, (job_id, 1))
@@ -206,5 +211,5 @@ def _is_stored_whole(context, records, job_id):
     for file in kept:
         content = b"".join(context.blobs.read(file.blob_id))
         assert hashlib.sha256(content).hexdigest() == file.sha256
-    training_file = 1
-    assert records.blob_count() == training_file + len(kept)
+    training_file, results = 1, 1
+    assert records.blob_count() == training_file + len(kept) + results

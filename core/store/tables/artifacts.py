@@ -62,3 +62,5 @@ class FileRow(Row):
     kind: Mapped[str | None]
     """Of a checkpoint's file: weights, tokenizer, optimizer, state or manifest."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime | None]
+    """From then on it is not there; null: it stays until it is deleted."""

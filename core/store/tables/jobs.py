@@ -12,6 +12,7 @@ from sqlalchemy import (
     Index,
     UniqueConstraint,
     func,
+    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -36,6 +37,11 @@ class JobRow(Row):
         CheckConstraint(f"status in {JOB_STATUSES}", name="status"),
         CheckConstraint("(status = 'running') = (lease_token is not null)", name="lease"),
         Index("ix_jobs_status", "status", "position"),
+        Index(
+            "ix_jobs_without_results",
+            "position",
+            postgresql_where=text("result_file_id is null and step > 0"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -75,6 +81,9 @@ class JobRow(Row):
     total_steps: Mapped[int | None]
     trained_tokens: Mapped[int | None]
     fine_tuned_model: Mapped[str | None] = mapped_column(unique=True)
+    model_deleted_at: Mapped[datetime | None]
+    result_file_id: Mapped[str | None]
+    """The CSV of its metrics; the id stays when its user deletes the file."""
     error: Mapped[dict[str, Any] | None]
     events_written: Mapped[int] = mapped_column(default=0)
 
@@ -87,8 +96,12 @@ class AttemptRow(Row):
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
     worker: Mapped[str]
+    device: Mapped[str | None]
+    """What its trainer computes with, by name; null: not known."""
     lines_followed: Mapped[int] = mapped_column(default=0)
     """Lines of this attempt's events.jsonl that are in the database."""
+    devices: Mapped[int] = mapped_column(default=1, server_default="1")
+    """How many it occupies for as long as it lasts."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     ended_at: Mapped[datetime | None]
     outcome: Mapped[str | None]

@@ -25,6 +25,8 @@ class UploadRow(Row):
     status: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime]
+    file_lifetime_s: Mapped[int | None]
+    """How long the file that it becomes will stay; null: until it is deleted."""
     file_id: Mapped[str | None] = mapped_column(ForeignKey("files.id", ondelete="SET NULL"))
 
 

@@ -1,6 +1,7 @@
 """The workers that are there."""
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import func
 from sqlalchemy.orm import Mapped, mapped_column
@@ -18,5 +19,7 @@ class WorkerRow(Row):
     device: Mapped[str]
     device_bytes: Mapped[int | None]
     """Memory that a trainer on one of its devices can have; null: not known."""
+    limits: Mapped[dict[str, Any] | None]
+    """The longest contexts of each base model there, as far as they are known."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     seen_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())

@@ -33,7 +33,7 @@ class PositionBuckets:
         """The sums of several together."""
         merged = cls()
         for other in others:
-            for bucket, (loss, weight) in other._sums.items():
+            for bucket, (loss, weight) in other._sums.items():  # noqa: SLF001 - its own class
                 here = merged._sums.get(bucket, (0.0, 0.0))
                 merged._sums[bucket] = here[0] + loss, here[1] + weight
         return merged

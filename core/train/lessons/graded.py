@@ -1,7 +1,7 @@
 """Sampled answers with what they are worth: what one or more optimizer steps learn from."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from core.data.branches import Group
 from core.data.prompts import EncodedPrompt
-from core.graders.grade import Grading
+from core.graders.grade import Pair
 from core.graders.sample import Sample
 from core.graders.verdict import Grade
 from core.objectives import advantages
@@ -105,15 +105,15 @@ def graded(
     answers: Sequence[Sequence[Answer]],
     tokenizer: PreTrainedTokenizerBase,
     stops: frozenset[int],
-    grading: Grading,
+    grade: Callable[[Sequence[Pair]], Iterable[Grade]],
 ) -> GradedAnswers:
-    """Grade all answers at once. Raises RunFailure where the grader fails on every one of them."""
+    """``grade`` all answers at once. Raises RunFailure where the grader fails on every one of them."""
     asked = [
         (Sample(_text(answer, tokenizer, stops), json_output=objective.json_output), prompt.item)
         for prompt, group in zip(prompts, answers, strict=True)
         for answer in group
     ]
-    grades = grading.grade_many(asked)
+    grades = list(grade(asked))
     _refuse_always_failing(grades, prompts)
     reward_PG = torch.tensor([grade.reward for grade in grades], dtype=torch.float64)
     reward_PG = reward_PG.view(len(prompts), -1)

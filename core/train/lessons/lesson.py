@@ -14,7 +14,7 @@ from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
 from core.train.lessons.reading import RESOLVED, Reading, Rows
 
-P = TypeVar("P")
+T = TypeVar("T")
 Base = Callable[[], AbstractContextManager[PreTrainedModel]]
 """A context in which there is the model as it was before training, attached and frozen."""
 
@@ -51,7 +51,10 @@ def unshared(mixing: Sequence[str]) -> list[Remark]:
 
 
 class Lesson(ABC):
-    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured."""
+    """One objective on one model. ``rows`` are trained on, ``held_out`` are measured.
+
+    ``beat`` is called whenever a part of a step or of a measurement is done; whoever watches a run sets it.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Lesson(ABC):
         self.tokenizer = tokenizer
         self.rows = rows
         self.held_out = held_out
+        self.beat: Callable[[], None] = _unheard
         self.device = next(model.parameters()).device
 
     @property
@@ -84,11 +88,18 @@ class Lesson(ABC):
         """Tokens whose logits exist at once."""
         return self.spec.trainer.stream.head_chunk_tokens
 
-    def walked(self, passes: Sequence[P]) -> Iterator[P]:
-        """The step's passes in turn; whoever holds gradients is told which is the last."""
-        for number, part in enumerate(passes, start=1):
-            syncing(self.model, last=number == len(passes))
+    def walked(self, passes: Iterable[T]) -> Iterator[T]:
+        """A step's passes, as `beating`; whoever holds gradients is told which is the last."""
+        whole = list(passes)
+        for number, part in enumerate(self.beating(whole), start=1):
+            syncing(self.model, last=number == len(whole))
             yield part
+
+    def beating(self, parts: Iterable[T]) -> Iterator[T]:
+        """The ``parts``, each of which has been dealt with when the next is asked for."""
+        for part in parts:
+            yield part
+            self.beat()
 
     @staticmethod
     @abstractmethod
@@ -127,6 +138,10 @@ class Lesson(ABC):
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 - nor here
         """Take what `state` gave."""
+
+
+def _unheard() -> None:
+    """Nobody watches."""
 
 
 def _no_base() -> AbstractContextManager[PreTrainedModel]:

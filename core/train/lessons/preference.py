@@ -98,7 +98,7 @@ class PreferenceLesson(Lesson):
         reference_PS = self._reference["rows"][list(rows)] if self._reference else None
         figures: dict[str, float] = {}
         tokens = 0
-        for part in self.walked(list(self._passes(pairs))):
+        for part in self.walked(self._passes(pairs)):
             figures = _added(figures, self._learn(part, len(pairs), reference_PS))
             tokens += part.tokens if part.members else 0
         figures = self.crew.sums(figures | {"tokens": tokens})
@@ -112,7 +112,7 @@ class PreferenceLesson(Lesson):
         """Means over the held-out pairs, as of a step's."""
         reference_RS = self._reference.get("held_out")
         figures: dict[str, float] = {}
-        for part in self._passes(self.held_out):
+        for part in self.beating(self._passes(self.held_out)):
             figures = _added(figures, self._loss(part, len(self.held_out), reference_RS).sums)
         metrics = _means(self.crew.sums(figures))
         valid = {"full_valid_loss": metrics.pop("loss")}
@@ -133,7 +133,7 @@ class PreferenceLesson(Lesson):
     @torch.no_grad()
     def _logps(self, pairs: Sequence[EncodedPair]) -> Tensor:
         logp_RS = torch.zeros(len(pairs), 2, dtype=torch.float64)
-        for part in self._passes(pairs):
+        for part in self.beating(self._passes(pairs)):
             logp_RS[part.members] = self._scored(part)[0].cpu()
         return self.crew.total(logp_RS)
 

@@ -8,7 +8,7 @@ Legend: B batch, T tokens, P prompts, G answers of each, A answers of the step, 
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -56,7 +56,9 @@ class ReinforcedLesson(Lesson):
         self._objective = objective
         self._batch: GradedAnswers | None = None
         self._stops = stop_ids(self.model, self.tokenizer)
-        self._sampler = PolicySampler(self.model, tokens_at_once=self.tokens_per_pass)
+        self._sampler = PolicySampler(
+            self.model, tokens_at_once=self.tokens_per_pass, beat=self._sampled_on
+        )
         self._mixing = attachment_of(self.model).mixing
         self._grading = Grading(objective.grader, workers=GRADERS)
 
@@ -131,6 +133,9 @@ class ReinforcedLesson(Lesson):
         """Take what `state` gave."""
         self._batch = GradedAnswers.from_state(state["batch"]) if "batch" in state else None
 
+    def _sampled_on(self) -> None:
+        self.beat()  # Whose it is may be set later.
+
     def _sampled(self, rows: Sequence[int], step: int) -> GradedAnswers:
         chosen = [self.rows[row] for row in rows]
         stream = Stream(self.spec.seed, step)
@@ -149,7 +154,12 @@ class ReinforcedLesson(Lesson):
         found = None
         if self.crew.leads:
             found = graded(
-                self._objective, prompts, answers, self.tokenizer, self._stops, self._grading
+                self._objective,
+                prompts,
+                answers,
+                self.tokenizer,
+                self._stops,
+                lambda asked: self.beating(self._grading.grades(asked)),
             )
         return self.crew.told(found)
 
@@ -206,7 +216,7 @@ class ReinforcedLesson(Lesson):
     def _reference(self, batch: GradedAnswers) -> dict[int, Tensor]:
         found: dict[int, Tensor] = {}
         with torch.no_grad(), self.base() as base:
-            for part in self._passes(batch):
+            for part in self.beating(self._passes(batch)):
                 logp_BT = answer_logps(
                     base,
                     *part.scored,
@@ -216,13 +226,11 @@ class ReinforcedLesson(Lesson):
                 found |= by_answer(logp_BT, part.answer_BT, self._numbers(batch, part))
         return found
 
-    def _passes(self, batch: GradedAnswers) -> list[BranchPass]:
+    def _passes(self, batch: GradedAnswers) -> Iterator[BranchPass]:
         """Where layers mix documents, each answer by itself: a group of them may be large."""
         groups = batch.alone() if self._mixing else batch.groups
-        return list(
-            branch_passes(
-                groups, self.tokens_per_pass, self.device, share=not self._mixing, crew=self.crew
-            )
+        return branch_passes(
+            groups, self.tokens_per_pass, self.device, share=not self._mixing, crew=self.crew
         )
 
     def _numbers(self, batch: GradedAnswers, part: BranchPass) -> list[int]:

@@ -1,6 +1,6 @@
 """Pre-training and supervised fine-tuning: cross-entropy over the targets of the whole optimizer step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -59,14 +59,14 @@ class SupervisedLesson(Lesson):
     def measure(self) -> dict[str, float]:
         """Mean loss of the held-out targets in nats, and by where in its document a target stands."""
         buckets = PositionBuckets()
-        for part in self._passes(self.held_out):
+        for part in self.beating(self._passes(self.held_out)):
             logp_BT = token_logps(self.model, *part.scored, head_chunk_tokens=self.tile)
             buckets.add(-logp_BT, part.weight_BT, part.layout.position_ids())
         buckets = PositionBuckets.merged(self.crew.each(buckets))
         return buckets.metrics("full_valid_loss")
 
-    def _passes(self, rows: Sequence[Encoded]) -> list[Pass]:
-        return list(passes(rows, self.tokens_per_pass, self.device, self.crew))
+    def _passes(self, rows: Sequence[Encoded]) -> Iterator[Pass]:
+        return passes(rows, self.tokens_per_pass, self.device, self.crew)
 
     def _learn(self, part: Pass, normaliser: float, settle: Settle | None) -> Loss:
         def objective(logp_BT: Tensor) -> Loss:

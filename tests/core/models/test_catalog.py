@@ -4,7 +4,13 @@ import json
 
 import pytest
 
-from core.models.catalog import Catalog, UnknownModel, UnreadableModel
+from core.models.catalog import (
+    Catalog,
+    NeedsCode,
+    PickledWeights,
+    UnknownModel,
+    UnreadableModel,
+)
 
 TEXT = {"vocab_size": 100, "max_position_embeddings": 64}
 
@@ -90,3 +96,39 @@ def test_a_configuration_that_cannot_be_used_is_told_with_the_model(catalog, con
     with pytest.raises(UnreadableModel, match="'broken'") as refused:
         catalog.facts("broken")
     assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_a_model_that_wants_code_of_its_own_is_refused_by_the_file_that_says_so(catalog, file):
+    folder = put(catalog, "m", **TEXT)
+    wants = {**TEXT, "auto_map": {"AutoModelForCausalLM": "evil.Evil"}}
+    (folder / file).write_text(json.dumps(wants))
+    with pytest.raises(NeedsCode, match=f"auto_map in its {file}"):
+        catalog.facts("m")
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "consolidated.00.pth", "weights.pt"])
+def test_weights_that_are_only_pickles_are_refused_by_the_file_s_name(catalog, file):
+    folder = put(catalog, "m", **TEXT)
+    (folder / file).write_bytes(b"")
+    with pytest.raises(PickledWeights, match=file):
+        catalog.facts("m")
+    (folder / "model.safetensors").write_bytes(b"")
+    assert catalog.facts("m").vocabulary == 100
+
+
+def test_only_names_that_are_allowed_are_known(tmp_path):
+    pinned = f"org/m@{'a' * 40}"
+    everything = Catalog(tmp_path)
+    for name in ("plain", pinned, "other"):
+        put(everything, name, **TEXT)
+    catalog = Catalog(tmp_path, ("plain", pinned, "absent"))
+    assert catalog.names() == [pinned, "plain"]
+    with pytest.raises(UnknownModel, match="does not exist"):
+        catalog.path("other")
+    with pytest.raises(UnknownModel, match="does not lie in the models folder yet"):
+        catalog.path("absent")
+    with pytest.raises(UnknownModel, match="by the name with its commit alone"):
+        catalog.path("org/m")
+    with pytest.raises(UnknownModel, match="by the name with its commit alone"):
+        catalog.path("org/m@main")

@@ -8,7 +8,7 @@ from core.store.attempts import Retries, fail_attempt, stop_attempt, succeed_job
 from core.store.errors import Conflict
 from core.store.leases import claim_job
 from core.store.tables import EventRow
-from core.store.wishes import cancel_job
+from core.store.wishes import cancel_job, pause_job
 
 
 @pytest.fixture
@@ -54,10 +54,23 @@ def test_a_running_job_goes_on_until_its_worker_stops_it(database, cancel, lease
     assert read_job(lease.job_id).status == "cancelled"
 
 
-def test_a_wish_that_comes_too_late_does_not_undo_success(database, cancel, lease, read_job):
+def test_a_cancel_that_was_granted_during_the_last_step_is_kept(
+    database, cancel, lease, read_job, codes
+):
     cancel(lease.job_id)
     with database.begin() as session:
-        succeed_job(session, lease, trained_tokens=1)
+        assert not succeed_job(session, lease, trained_tokens=7)
+    job = read_job(lease.job_id)
+    assert (job.status, job.fine_tuned_model, job.trained_tokens) == ("cancelled", None, 7)
+    assert "job.succeeded" not in codes(lease.job_id)
+
+
+def test_a_pause_of_a_run_whose_last_step_is_made_has_nothing_to_stop(
+    database, project, lease, read_job
+):
+    with database.begin() as session:
+        pause_job(session, project, lease.job_id)
+        assert succeed_job(session, lease, trained_tokens=1)
     assert read_job(lease.job_id).status == "succeeded"
 
 

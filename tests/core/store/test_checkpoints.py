@@ -8,8 +8,8 @@ from core.store.checkpoints import (
     StoredFile,
     add_checkpoint,
     checkpoint_files,
+    checkpoints_of,
     drop_old_checkpoints,
-    latest_checkpoint,
     list_checkpoints,
 )
 from core.store.errors import LeaseLost
@@ -76,7 +76,7 @@ def test_a_step_that_is_saved_again_replaces_the_former(database, lease, save, s
     new, new_blobs = save(lease, 2)
     assert steps(lease) == [2]
     with database.begin() as session:
-        assert latest_checkpoint(session, lease.job_id).id == new
+        assert checkpoints_of(session, lease.job_id)[0].id == new
         assert {f.blob_id for f in checkpoint_files(session, [new])[new]} == set(new_blobs)
         assert set(orphaned_blobs(session, -1)) == set(old_blobs)
 
@@ -99,12 +99,13 @@ def test_keeping_more_than_there_are_drops_nothing(database, lease, save, steps)
     assert steps(lease) == [1]
 
 
-def test_the_latest_has_the_most_steps_whenever_it_was_saved(database, lease, save):
+def test_the_first_has_the_most_steps_whenever_it_was_saved(database, lease, save):
     newest, _ = save(lease, 9)
     save(lease, 5)
     with database.begin() as session:
-        assert latest_checkpoint(session, lease.job_id).id == newest
-        assert latest_checkpoint(session, "ftjob-none") is None
+        assert [row.step for row in checkpoints_of(session, lease.job_id)] == [9, 5]
+        assert checkpoints_of(session, lease.job_id)[0].id == newest
+        assert checkpoints_of(session, "ftjob-none") == []
 
 
 def test_the_files_of_each_checkpoint_are_its_own(database, lease, save):

@@ -1,10 +1,12 @@
 """One transaction a block, and one name for every way in which the database can be away."""
 
+import socket
+
 import pytest
 from sqlalchemy import text
 
 from castalia.ports import free_port
-from core.store.database import Database, DatabaseDown
+from core.store.database import SILENCE_S, Database, DatabaseDown
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "mysql://h/d", "redis://h"])
@@ -44,3 +46,22 @@ def test_a_pool_that_has_none_left_is_down(database_url):
         with pytest.raises(DatabaseDown), database.begin() as three:
             three.execute(text("select 1"))
     database.close()
+
+
+def test_a_line_that_is_cut_is_given_up_in_time(database):
+    with database.engine.connect() as connection:
+        line = socket.socket(fileno=connection.connection.driver_connection.fileno())
+        try:
+            tcp = [
+                line.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+                for name in (
+                    "TCP_USER_TIMEOUT", "TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT",
+                )
+            ]  # fmt: skip
+            kept_alive = line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        finally:
+            line.detach()
+    timeout, idle, interval, count = tcp
+    assert kept_alive
+    assert timeout == 1000 * SILENCE_S
+    assert idle + interval * count <= SILENCE_S

@@ -3,11 +3,12 @@
 import pytest
 
 from core.store.attempts import succeed_job
+from core.store.checkpoints import add_checkpoint
 from core.store.errors import NotFound
 from core.store.files import get_file, list_files, remove_file
 from core.store.jobs import get_job, list_jobs
 from core.store.leases import claim_job
-from core.store.models import tuned_model, tuned_model_name, tuned_models
+from core.store.models import find_model, tuned_model_name, tuned_models
 from core.store.wishes import cancel_job
 
 
@@ -17,6 +18,7 @@ def tuned(database, new_job):
     job_id = new_job()
     with database.begin() as session:
         lease = claim_job(session, job_id, worker="w", lease_s=60.0)
+        add_checkpoint(session, lease, step=1, metrics={}, files=[])
         succeed_job(session, lease, trained_tokens=1)
         return job_id, get_job(session, lease.project_id, job_id).fine_tuned_model
 
@@ -50,10 +52,10 @@ def test_foreign_things_are_not_listed(database, other_project):
 def test_a_foreign_model_is_not_found(database, project, other_project, tuned):
     job_id, model = tuned
     with database.begin() as session:
-        assert tuned_model(session, project, model).id == job_id
+        assert find_model(session, project, model).job.id == job_id
         assert [job.id for job in tuned_models(session, project)] == [job_id]
     with pytest.raises(NotFound), database.begin() as session:
-        tuned_model(session, other_project, model)
+        find_model(session, other_project, model)
 
 
 def test_a_models_name_is_known_before_the_job_is_done(database, project, new_job):

@@ -125,3 +125,17 @@ def test_a_job_of_a_spec_that_cannot_be_read_fails_and_the_next_is_taken(
         job = get_job(session, project, unread)
     assert (job.status, job.error["code"]) == ("failed", "spec_not_readable")
     assert "of_tomorrow" in job.error["message"]
+
+
+def test_places_are_counted_as_jobs_are_taken(database, project, claim, new_job, other_project):
+    owners, priorities = [project, other_project, other_project], ["low", "high", "normal", "high"]
+    for number in range(12):
+        new_job(owner=owners[number % 3], **urgent(priorities[number % 4]))
+    claim()
+    claim()
+    claim()
+    with database.begin() as session:
+        order = queued_jobs(session)
+        rows = [session.get_one(JobRow, job_id) for job_id in order]
+        found = waiting(session, rows[::-1])
+    assert [found[job_id].position for job_id in order] == list(range(1, 10))

@@ -23,6 +23,18 @@ from core.train.run import run_job
 from core.train.stop import StopRequest
 
 ROWS = 7
+GRPO = {
+    "kind": "grpo",
+    "grader": {
+        "type": "string_check",
+        "name": "e",
+        "operation": "like",
+        "input": "{{sample.output_text}}",
+        "reference": "e",
+    },
+    "group_size": 2,
+    "max_completion_tokens": 8,
+}
 TIMED = ("step_seconds", "tokens_per_second", "peak_memory_bytes")
 
 
@@ -84,6 +96,30 @@ def training_path(tmp_path, chat_lines) -> Path:
     path: Path = tmp_path / "train.jsonl"
     path.write_bytes(chat_lines(ROWS))
     return path
+
+
+@pytest.fixture
+def objective_of() -> Callable[[str], dict[str, Any]]:
+    """The words for an objective of this kind that is quick to train."""
+    return lambda kind: dict(GRPO) if kind == "grpo" else {"kind": kind}
+
+
+@pytest.fixture
+def row_of() -> Callable[..., dict[str, Any]]:
+    """A row for this objective. ``letter`` begins the question; ``times``: how long answers are."""
+
+    def row(kind: str, number: int, times: int, letter: str = "") -> dict[str, Any]:
+        question = {"role": "user", "content": f"{letter}{number}?"}
+        answers = [{"role": "assistant", "content": x * (1 + times)} for x in ("yes", "no")]
+        if kind == "dpo":
+            return {
+                "input": {"messages": [question]},
+                "preferred_output": answers[:1],
+                "non_preferred_output": answers[1:],
+            }
+        return {"messages": [question] if kind == "grpo" else [question, answers[0]]}
+
+    return row
 
 
 @pytest.fixture

@@ -10,55 +10,30 @@ from core.train import canary
 from core.train.canary import longest_rows
 from core.train.inputs import model_facts
 
-GRPO = {
-    "kind": "grpo",
-    "grader": {
-        "type": "string_check",
-        "name": "e",
-        "operation": "like",
-        "input": "{{sample.output_text}}",
-        "reference": "e",
-    },
-    "group_size": 2,
-    "max_completion_tokens": 8,
-}
-
 
 def passed(run):
     return [event for event in run.of("noted") if event.code == "canary.passed"]
 
 
-def of(kind, number):
-    question = {"role": "user", "content": f"{number}?"}
-    answers = [{"role": "assistant", "content": x * (1 + number)} for x in ("yes", "no")]
-    if kind == "dpo":
-        return {
-            "input": {"messages": [question]},
-            "preferred_output": answers[:1],
-            "non_preferred_output": answers[1:],
-        }
-    return {"messages": [question] if kind == "grpo" else [question, answers[0]]}
-
-
 @pytest.mark.parametrize(
-    "trainer",
+    ("kind", "trainer"),
     [
-        {},
-        {"precision": "int8", "tokens_per_pass": 128},
-        {"adapter": {"kind": "lora", "rank": 2, "dropout": 0.2}},
-        {"objective": {"kind": "dpo"}},
-        {"objective": GRPO},
+        ("sft", {}),
+        ("sft", {"precision": "int8", "tokens_per_pass": 128}),
+        ("sft", {"adapter": {"kind": "lora", "rank": 2, "dropout": 0.2}}),
+        ("dpo", {}),
+        ("grpo", {}),
     ],
     ids=["sft", "int8", "lora", "dpo", "grpo"],
 )
 def test_the_weights_are_those_of_a_run_without_one(
-    trainer, make_spec, train, training_path, bit_equal
+    kind, trainer, objective_of, row_of, make_spec, train, training_path, bit_equal
 ):
-    kind = trainer.get("objective", {}).get("kind", "sft")
-    training_path.write_text("".join(json.dumps(of(kind, n)) + "\n" for n in range(5)))
+    training_path.write_text("".join(json.dumps(row_of(kind, n, n)) + "\n" for n in range(5)))
+    words = {"objective": objective_of(kind), **trainer}
     runs = [
         train(
-            make_spec(validation_file=str(training_path), trainer={**trainer, "canary": flies}),
+            make_spec(validation_file=str(training_path), trainer={**words, "canary": flies}),
             f"{flies}",
         )
         for flies in (True, False)
@@ -85,7 +60,9 @@ def test_it_tells_what_was_planned_and_what_was_measured(make_spec, train):
     weights = sum(x.nbytes for x in run.weights.values())
     assert 3 * weights < data["measured_bytes"]  # with gradients and state
     assert data["measured_bytes"] < 1.5 * data["predicted_bytes"]
-    assert sorted(path.name for path in run.directory.iterdir()) == ["checkpoints", "events.jsonl"]
+    assert sorted(path.name for path in run.directory.iterdir()) == [
+        "beat.json", "checkpoints", "events.jsonl"
+    ]  # fmt: skip
 
 
 def test_a_run_that_goes_on_has_none(make_spec, train):

@@ -24,21 +24,7 @@ from core.train.skips import SHOWN_LINES, Skips, finite_part, shown_lines
 
 FUSED = {"tokens_per_pass": 128, "step": "fused"}
 EVERY_STEP = {"checkpoint": {"every": 1, "keep_last": 20}}
-DPO = {"objective": {"kind": "dpo"}, "learning_rate": 1e-4}
-GRPO = {
-    "objective": {
-        "kind": "grpo",
-        "grader": {
-            "type": "string_check",
-            "name": "e",
-            "operation": "like",
-            "input": "{{sample.output_text}}",
-            "reference": "e",
-        },
-        "group_size": 2,
-        "max_completion_tokens": 8,
-    }
-}
+DPO = {"learning_rate": 1e-4}
 
 
 @pytest.fixture
@@ -56,46 +42,45 @@ def poisoned(toy_model, tmp_path):
     return str(folder)
 
 
-def row(number, kind, bad):
-    question = {"role": "user", "content": f"{'Q' if bad else 'W'}{number}?"}
-    answers = [{"role": "assistant", "content": x * (1 + number % 3)} for x in ("yes", "no")]
-    if kind == "dpo":
-        return {
-            "input": {"messages": [question]},
-            "preferred_output": answers[:1],
-            "non_preferred_output": answers[1:],
-        }
-    return {"messages": [question] if kind == "grpo" else [question, answers[0]]}
-
-
 @pytest.fixture
-def spec_of(poisoned, make_spec, training_path):
+def spec_of(poisoned, make_spec, training_path, objective_of, row_of):
     """A spec over seven rows, of which those on the lines `bad` hold a Q; line 2 of the file is empty."""
 
-    def make(bad, numbers=None, **trainer):
-        kind = trainer.get("objective", {}).get("kind", "sft")
-        rows = [json.dumps(row(line, kind, line in bad)) for line in (1, *range(3, 9))]
+    def row(line, kind, bad):
+        return json.dumps(row_of(kind, line, line % 3, "Q" if bad else "W"))
+
+    def make(bad, numbers=None, kind="sft", **trainer):
+        rows = [row(line, kind, line in bad) for line in (1, *range(3, 9))]
         training_path.write_text("\n".join([rows[0], "", *rows[1:]]) + "\n")
         return make_spec(
-            model=poisoned, trainer=EVERY_STEP | trainer, hyperparameters=numbers or {}
+            model=poisoned,
+            trainer={"objective": objective_of(kind)} | EVERY_STEP | trainer,
+            hyperparameters=numbers or {},
         )
 
     return make
 
 
 @pytest.mark.parametrize(
-    "trainer",
-    [{}, FUSED, {"adapter": {"kind": "lora", "rank": 2}}, {"precision": "bfloat16"}, DPO, GRPO],
+    ("kind", "trainer"),
+    [
+        ("sft", {}),
+        ("sft", FUSED),
+        ("sft", {"adapter": {"kind": "lora", "rank": 2}}),
+        ("sft", {"precision": "bfloat16"}),
+        ("dpo", DPO),
+        ("grpo", {}),
+    ],
     ids=["two_phase", "fused", "lora", "bfloat16", "dpo", "grpo"],
 )
-def test_a_bad_row_costs_its_step_and_nothing_else(spec_of, train, bit_equal, trainer):
-    run = train(spec_of({5}, **trainer))
+def test_a_bad_row_costs_its_step_and_nothing_else(spec_of, train, bit_equal, kind, trainer):
+    run = train(spec_of({5}, kind=kind, **trainer))
     notes = [event for event in run.of("noted") if event.code == "step.skipped"]
-    if trainer is not GRPO:  # there an answer may hold a Q as well
+    if kind != "grpo":  # there an answer may hold a Q as well
         assert len(notes) == 2  # once an epoch
     for note in notes:
         assert note.level == "warn"
-        assert trainer is GRPO or "5" in note.data["lines"].split(", ")
+        assert kind == "grpo" or "5" in note.data["lines"].split(", ")
         assert "train_loss" in note.data["not_finite"]
         before, after = (
             load_state(run.directory / "checkpoints" / f"step-{step:08d}")
