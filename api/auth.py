@@ -53,7 +53,7 @@ def refuse_mismatch(headers: Headers, principal: Principal) -> None:
             )
 
 
-def _principal(
+async def _principal(
     request: Request,
     _: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],  # told in the description
 ) -> Principal:
@@ -84,7 +84,7 @@ class Needs:
 
     scope: Scope
 
-    def __call__(self, principal: PrincipalDep) -> Principal:
+    async def __call__(self, principal: PrincipalDep) -> Principal:
         """Who asks. Raises ApiError if her key has not the scope."""
         if not principal.may(self.scope):
             raise ApiError(

@@ -24,7 +24,8 @@ from worker.stored_checkpoint import fetch_checkpoint
 
 ATTEMPT = "attempt-"
 Param = Literal["training_file", "validation_file", "model"]
-"""The field of the spec that asks for a file."""
+Input = tuple[Param, Fetch]
+"""A file, and the field of the spec that asks for it."""
 
 
 def run_directory(context: WorkerContext, lease: Lease) -> Path:
@@ -47,7 +48,7 @@ def lay_out(context: WorkerContext, lease: Lease, keeper: LeaseKeeper) -> Path:
         )
         check_space(directory, sum(fetch.file.bytes for _, fetch in wanted))
         for param, fetch in wanted:
-            _fetch(context, lease, keeper, fetch, param)
+            _fetch(context, lease, keeper, param, fetch)
         fetch_checkpoint(context, lease, keeper, directory)
         if lease.spec.base_model is None:
             _link_model(context, lease.spec.model, directory / INPUTS_FOLDER)
@@ -63,7 +64,7 @@ def remove_run(directory: Path) -> None:
         directory.parent.rmdir()
 
 
-def _inputs(context: WorkerContext, lease: Lease, directory: Path) -> Iterator[tuple[Param, Fetch]]:
+def _inputs(context: WorkerContext, lease: Lease, directory: Path) -> Iterator[Input]:
     with context.database.begin() as session:
         params: tuple[Param, ...] = ("training_file", "validation_file")
         for param in params:
@@ -76,11 +77,10 @@ def _inputs(context: WorkerContext, lease: Lease, directory: Path) -> Iterator[t
                 raise _deleted(lease, param) from None
             yield param, Fetch(file, directory / INPUTS_FOLDER / file_id)
         if lease.spec.base_model is not None:
-            for fetch in _weights(session, lease, directory / INPUTS_FOLDER / lease.spec.model):
-                yield "model", fetch
+            yield from _weights(session, lease, directory / INPUTS_FOLDER / lease.spec.model)
 
 
-def _weights(session: Session, lease: Lease, folder: Path) -> Iterator[Fetch]:
+def _weights(session: Session, lease: Lease, folder: Path) -> Iterator[Input]:
     """The tuned model that the job starts from."""
     try:
         model = find_model(session, lease.project_id, lease.spec.model)
@@ -88,11 +88,11 @@ def _weights(session: Session, lease: Lease, folder: Path) -> Iterator[Fetch]:
     except (NotFound, Conflict):
         raise _deleted(lease, "model") from None
     for file in files:
-        yield Fetch(file.file, folder / file.path)
+        yield "model", Fetch(file.file, folder / file.path)
 
 
 def _fetch(
-    context: WorkerContext, lease: Lease, keeper: LeaseKeeper, fetch: Fetch, param: Param
+    context: WorkerContext, lease: Lease, keeper: LeaseKeeper, param: Param, fetch: Fetch
 ) -> None:
     try:
         fetch_file(context, keeper, fetch)

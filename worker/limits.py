@@ -31,14 +31,17 @@ class Limits:
     def __init__(
         self,
         catalog: Catalog,
-        device: Device,
+        devices: Sequence[Device],
         *,
         ask: Sequence[str] = ASK,
         first_after_s: float = FIRST_AFTER_S,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self._catalog = catalog
-        self._device = device
+        first = devices[0]
+        # Of several the smallest: what fits there fits everywhere.
+        sizes = [one.bytes for one in devices if one.name == first.name and one.bytes is not None]
+        self._device = Device(first.name, min(sizes, default=None))
         self._ask = ask
         self._waits = (first_after_s, look_every_s)
         self._end = threading.Event()
@@ -50,6 +53,10 @@ class Limits:
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
+
+    def of(self, device: Device) -> dict[str, Any] | None:
+        """What is known of a device of the worker."""
+        return self.known if device.name == self._device.name else None
 
     def start(self, **_: object) -> None:
         """From now on; a worker that does not know its memory has no limits to tell."""

@@ -38,11 +38,11 @@ class Presence:
         self._database = database
         self._name = name
         self._version = version
+        self._limits = limits
         several = len(devices) > 1
         self._slots = {
             f"{name}/{slot}" if several else name: device for slot, device in enumerate(devices)
         }
-        self._limits = limits
         self._every_s = every_s
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -83,7 +83,7 @@ class Presence:
                         version=self._version,
                         device=device.name,
                         device_bytes=device.bytes,
-                        limits=None if self._limits is None else self._limits.known,
+                        limits=None if self._limits is None else self._limits.of(device),
                     )
         except DatabaseDown as error:
             log.warning("the database is away: %s", str(error).splitlines()[0])

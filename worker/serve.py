@@ -33,8 +33,9 @@ def _run(
 ) -> None:
     with ExitStack() as beside:
         if devices:
-            limits = Limits(Catalog(settings.models_dir, settings.allowed_models), devices[0])
-            for thread in (limits, _presence(settings, devices, limits), _stale_runs(settings)):
+            limits = Limits(Catalog(settings.models_dir, settings.allowed_models), devices)
+            presence = _presence(settings, devices, limits)
+            for thread in (presence, limits, _stale_runs(settings)):
                 beside.enter_context(thread)
                 worker_ready.connect(thread.start)
         configure(settings, devices).worker_main(

@@ -58,7 +58,11 @@ class _Answer:
         return ChunkView(id=self.id, created=self.created, model=self.model, choices=choices)
 
 
-@router.post("/completions", response_model=ChatView)
+@router.post(
+    "/completions",
+    response_model=ChatView,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
 async def create(
     request: Request, service: ServiceDep, principal: SubmitDep, body: CreateChat
 ) -> Response | ChatView:

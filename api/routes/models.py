@@ -45,7 +45,7 @@ def retrieve(service: ServiceDep, principal: ReadDep, model: str) -> ModelView:
         raise refused_model(error) from None
 
 
-@router.delete("/{model:path}")
+@router.delete("/{model:path}", responses={409: {}})
 def delete(service: ServiceDep, principal: SubmitDep, model: str) -> DeletedView:
     """Forget a tuned model or checkpoint of the project's own, and its files."""
     if model in service.catalog.names():

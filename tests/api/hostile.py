@@ -18,7 +18,10 @@ ROUTES = [
     "/v1/fine_tuning/jobs/{}/resume", "/v1/fine_tuning/jobs/{}/events", "/v1/models/{}",
     "/v1/fine_tuning/jobs/{}/checkpoints", "/v1/fine_tuning/alpha/graders/validate",
     "/v1/fine_tuning/alpha/graders/run", "/v1/trainer/plan", "/v1/trainer/preview",
-    "/v1/trainer/schema", "/healthz", "/metrics", "/openapi.json", "/docs", "/{}",
+    "/v1/trainer/schema", "/v1/webhook_endpoints", "/v1/webhook_endpoints/{}",
+    "/v1/webhook_endpoints/{}/rotate_secret", "/v1/webhook_endpoints/{}/deliveries",
+    "/v1/fine_tuning/checkpoints/{}/permissions", "/v1/chat/completions",
+    "/healthz", "/metrics", "/openapi.json", "/docs", "/{}",
 ]  # fmt: skip
 TRICKS = [
     "..%2f..%2f..%2fetc%2fpasswd", "../../../../etc/passwd", "..;/..;/", "%2e%2e/%2e%2e/", "....//",

@@ -28,7 +28,7 @@ def folder(tmp_path):
 @pytest.fixture
 def limits():
     def make(folder, ask=ECHO, device=CPU):
-        return Limits(Catalog(folder), device, ask=ask, first_after_s=0.0, look_every_s=0.05)
+        return Limits(Catalog(folder), [device], ask=ask, first_after_s=0.0, look_every_s=0.05)
 
     return make
 
@@ -55,7 +55,7 @@ def test_what_a_worker_found_stands_in_the_list_of_workers(context, folder, limi
     with (
         limits(folder("a")) as found,
         Presence(
-            context.database, "w:1", version="1", device=CPU, every_s=0.05, limits=found
+            context.database, "w:1", version="1", devices=[CPU], every_s=0.05, limits=found
         ) as presence,
     ):
         presence.start()

@@ -205,5 +205,6 @@ def test_a_run_that_made_its_last_step_after_a_cancel_ends_cancelled(
     with LeaseKeeper(context.database, lease, 60) as keeper:
         watch, trainer = watching(lease, keeper, done)
         trainer.end()
-        watch.conclude(watch.until_exit())
+        results = Results(context, lease, keeper, Pen(context.database, keeper))
+        watch.conclude(watch.until_exit(), results)
     assert records.job(lease.job_id).status == "cancelled"
