@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch.distributed.distributed_c10d import TCPStore
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # it is public, and untyped
 from torch.distributed.elastic.multiprocessing import (
     DefaultLogsSpecs,
     PContext,
