@@ -86,7 +86,7 @@ def apollo_update(  # noqa: PLR0913 - the rule's own terms, one a line
     if not tall:
         factor = factor.mT  # (K, 1) stands along the columns, (1, 1) is as it is
     if growth_limit is not None:
-        norm = _scaled_norm(full_MN, factor, rows)
+        norm = _scaled_norm(full_MN, factor, rows, scaling)
         factor = factor * limit_growth(norm, last_norm, growth_limit)
     descend(
         weight_MN,
@@ -126,14 +126,14 @@ def _adapted_norms(
     return torch.cat(low, dim=-2), torch.cat(adapted, dim=-2)
 
 
-def _scaled_norm(full_MN: Tensor, factor: Tensor, rows: Portion) -> Tensor:
+def _scaled_norm(
+    full_MN: Tensor, factor: Tensor, rows: Portion, scaling: Literal["channel", "tensor"]
+) -> Tensor:
     """|s G| of each matrix, from the norms of its channels, so that s G is never stored."""
-    if is_tall(rows.shape):
-        if factor.shape[-2:].numel() == 1:
-            return rows.norm(matrix_norms(full_MN)) * factor
-        return rows.norm(matrix_norms(channel_norms(full_MN, -1) * factor))
-    if factor.shape[-1] == 1:
+    if scaling == "tensor":
         return rows.norm(matrix_norms(full_MN)) * factor
+    if is_tall(rows.shape):
+        return rows.norm(matrix_norms(channel_norms(full_MN, -1) * factor))
     return matrix_norms(rows.norm(channel_norms(full_MN, -2)) * factor)
 
 

@@ -1,5 +1,6 @@
 """The norm of a whole gradient, wherever its parts are."""
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -16,8 +17,8 @@ def gradient_norm(params: Iterable[Tensor]) -> float:
     norms = [_norm(here)] if here else []
     if cut:
         rows = next(portion for portion, _ in portions if portion.mesh is not None)
-        norms.append(rows.norm(_norm(cut)))
-    return float(norms[0] if len(norms) == 1 else torch.hypot(*norms))
+        norms.append(rows.norm(_norm(cut).double()))
+    return math.hypot(*map(float, norms))
 
 
 def _norm(gradients: list[Tensor]) -> Tensor:
