@@ -64,7 +64,8 @@ class PatientProtocol(H11Protocol):
         self._seen_scope, self._awaited_head = self.scope, self._waits_for_head
         self._heard_bytes = 0
         self._held_back = self.flow.read_paused
-        self._sending, self._unsent_bytes = self.flow.write_paused, unsent
+        self._sending = self.flow.write_paused or (self._answered and unsent > 0)
+        self._unsent_bytes = unsent
         return None
 
     def send_400_response(self, msg: str) -> None:
@@ -80,9 +81,14 @@ class PatientProtocol(H11Protocol):
         self.look()
 
     @property
+    def _answered(self) -> bool:
+        """Whether nothing is asked of us; the end of an answer may still wait to be taken."""
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
     def _waits_for_head(self) -> bool:
-        answered = self.cycle is None or self.cycle.response_complete
-        return answered and self.conn.their_state is h11.IDLE
+        taken = self.transport.get_write_buffer_size() == 0
+        return self._answered and taken and self.conn.their_state is h11.IDLE
 
     def _owes_us_something(self) -> bool:
         """Whether a head is missing, or a body that we are willing to read stands still."""

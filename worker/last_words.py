@@ -7,8 +7,8 @@ from pathlib import Path
 from core.spec.errors import RunFailure
 from core.spec.run import LOG_FILE
 from core.store.blobs import Blob, Blobs
+from worker.in_time import patiently_in_time
 from worker.keeper import LeaseKeeper
-from worker.pen import patiently
 from worker.redact import redacted
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def store_log(blobs: Blobs, directory: Path, keeper: LeaseKeeper) -> Blob | None
     if not tail:
         return None
     try:
-        return patiently(
+        return patiently_in_time(
             lambda: blobs.write([tail]), keeper, "the log is not kept", limit_s=LIMIT_S
         )
     except RunFailure as failure:

@@ -45,7 +45,6 @@ class Limits:
         self._ask = ask
         self._waits = (first_after_s, look_every_s)
         self._end = threading.Event()
-        self._thread: threading.Thread | None = None
         self.known: dict[str, Any] | None = None
 
     def __enter__(self) -> Self:
@@ -62,8 +61,7 @@ class Limits:
         """From now on; a worker that does not know its memory has no limits to tell."""
         if self._device.bytes is not None:
             # It may wait for a process for minutes, which nobody waits for at the end.
-            self._thread = threading.Thread(target=self._look, name="limits", daemon=True)
-            self._thread.start()
+            threading.Thread(target=self._look, name="limits", daemon=True).start()
 
     def _look(self) -> None:
         seen: Models | None = None

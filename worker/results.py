@@ -26,8 +26,9 @@ from core.store.results import (
     metric_names,
 )
 from worker.context import WorkerContext
+from worker.in_time import patiently_in_time
 from worker.keeper import LeaseKeeper
-from worker.pen import Pen, patiently
+from worker.pen import Pen
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +87,11 @@ class Results:
                 _forget_unnamed(self._context, blob)
 
     def _stored(self) -> Blob | None:
+        limit_s = min(LIMIT_S, self._context.settings.upload_limit_s)
         try:
-            return patiently(self._store, self._keeper, "results not stored", limit_s=LIMIT_S)
+            return patiently_in_time(
+                self._store, self._keeper, "results not stored", limit_s=limit_s
+            )
         except RunFailure as failure:
             log.warning("%s; the janitor writes the results of job %s", failure, self._job_id)
             return None

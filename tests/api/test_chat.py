@@ -11,6 +11,12 @@ from openai import (
 from redis import Redis
 
 from core.spec.bell import CHAT_QUEUE
+from core.store.attempts import succeed_job
+from core.store.checkpoints import add_checkpoint
+from core.store.ids import new_id
+from core.store.keys import project_named
+from core.store.models import find_own_model
+from core.store.permissions import share_checkpoint
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -116,3 +122,26 @@ def test_a_broker_that_is_away_is_told(talk):
     with pytest.raises(InternalServerError) as away:
         talk(broker_url="redis://127.0.0.1:1/0")()
     assert away.value.code == "broker_unavailable"
+
+
+@pytest.mark.usefixtures("empty_queue")
+def test_a_tuned_model_is_asked_for_by_whoever_may_use_it(
+    make_app, open_client, project, run_job, database
+):
+    lease = run_job()
+    with database.begin() as session:
+        add_checkpoint(session, lease, step=1, metrics={}, files=[])
+        succeed_job(session, lease, trained_tokens=1)
+        other = project_named(session, new_id("project-")).id
+    name = f"ft:tiny:org-castalia:s:{lease.job_id[6:14]}"
+    stranger = open_client(make_app(chat=True, chat_limit_s=0.2), other)
+
+    def answer():
+        body = {"model": name, "messages": HELLO}
+        return stranger.post("/v1/chat/completions", json=body).json()["error"]["code"]
+
+    assert answer() == "model_not_found"
+    with database.begin() as session:
+        model = find_own_model(session, project, name)
+        share_checkpoint(session, model, [other])
+    assert answer() == "chat_timed_out"  # it may, and there is no worker

@@ -20,6 +20,7 @@ from core.store.files import add_file
 
 PATIENCE_S = 3600.0
 SLOWEST_BYTES_S = 1.0
+ENOUGH = PATIENCE_S * SLOWEST_BYTES_S
 LIMIT_S = 30.0
 LARGE = 24 * 2**20
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: x\r\n"
@@ -67,12 +68,16 @@ def address_and_server(app, settings) -> Iterator[tuple[tuple[str, int], uvicorn
     patience = {"patience_s": PATIENCE_S, "slowest_bytes_s": SLOWEST_BYTES_S}
     options = server_options(settings.model_copy(update=patience))
 
-    async def at_times_held(scope, receive, send) -> None:
+    async def with_answers_of_the_test(scope, receive, send) -> None:
         if scope["path"] == "/held":
             await server.let_go.wait()
+        if scope["path"] == "/whole":
+            await send({"type": "http.response.start", "status": 200})
+            await send({"type": "http.response.body", "body": bytes(LARGE)})
+            return
         await app(scope, receive, send)
 
-    server = uvicorn.Server(uvicorn.Config(at_times_held, lifespan="off", **options))
+    server = uvicorn.Server(uvicorn.Config(with_answers_of_the_test, lifespan="off", **options))
 
     def run() -> None:
         async def serve() -> None:
@@ -167,16 +172,35 @@ def test_a_reader_that_takes_nothing_is_hung_up_on(line, client, large_file):
     assert line.there.transport.is_closing()
 
 
+def take_a_turns_worth(line: Line, remaining: int = LARGE) -> int:
+    """Reads until the server notices, for the system's buffers take some first."""
+    taken = 0
+    unsent = line.there.transport.get_write_buffer_size()
+    while taken < remaining and abs(line.there.transport.get_write_buffer_size() - unsent) < ENOUGH:
+        taken += len(line.socket.recv(65536))
+    return taken
+
+
 def test_a_reader_that_takes_its_time_gets_everything(line, client, large_file):
     line.send(get(client, large_file))
     taken = 0
     while taken < LARGE:
         wait_until(lambda: line.there.flow.write_paused or line.there.cycle.response_complete)
         line.end_turn()
-        unsent = line.there.transport.get_write_buffer_size()
-        while taken < LARGE and line.there.transport.get_write_buffer_size() == unsent:
-            taken += len(line.socket.recv(65536))
+        taken += take_a_turns_worth(line, LARGE - taken)
     assert not line.there.transport.is_closing()
+
+
+def test_a_reader_of_the_end_of_an_answer_is_not_asked_for_another_request(line):
+    line.send(b"GET /whole HTTP/1.1\r\nhost: x\r\n\r\n")
+    wait_until(lambda: line.there.cycle.response_complete)
+    assert line.there.transport.get_write_buffer_size() > 2 * ENOUGH
+    line.end_turn()
+    take_a_turns_worth(line)
+    line.end_turn()
+    assert not line.there.transport.is_closing()
+    line.end_turn()
+    assert line.there.transport.is_closing()
 
 
 @pytest.mark.parametrize(

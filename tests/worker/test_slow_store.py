@@ -67,7 +67,7 @@ def hanging(context):
     yield blobs
     blobs.go_on.set()
     for thread in threading.enumerate():
-        if thread.name == "upload":
+        if thread.name in ("upload", "in-time"):
             thread.join()
 
 
