@@ -1,14 +1,14 @@
 """How many devices a job asked for, in its row and in SQL; and the same job on fewer."""
 
-from sqlalchemy import func
+from sqlalchemy import ColumnElement, func
 
 from core.spec.job import JobSpec
 from core.store.tables import JobRow
 
 _PARALLEL = JobRow.spec["trainer"]["parallel"]
-ASKED = func.coalesce(_PARALLEL["devices"].as_integer(), 1)
+ASKED: ColumnElement[int] = func.coalesce(_PARALLEL["devices"].as_integer(), 1)
 """A job that was taken before there could be several has one."""
-STRATEGY = func.coalesce(_PARALLEL["strategy"].as_string(), "fsdp")
+STRATEGY: ColumnElement[str] = func.coalesce(_PARALLEL["strategy"].as_string(), "fsdp")
 
 
 def asked_devices(job: JobRow) -> int:

@@ -82,7 +82,7 @@ def _on(device: str, spec: JobSpec) -> list[ColumnElement[bool]]:
         AttemptRow.device.is_distinct_from(device), AttemptRow.devices != parallel.devices
     )
     there = [exists().where(of_job), ~exists().where(of_job, elsewhere)]
-    return there if parallel.devices == 1 else [*there, parallel.strategy == STRATEGY]
+    return there if parallel.devices == 1 else [*there, STRATEGY.in_([parallel.strategy])]
 
 
 def _step_tokens(session: Session, job_id: str, step: int) -> float:
