@@ -108,7 +108,7 @@ def test_a_job_on_two_devices_ends_as_on_one(worker, until, client, submit, code
     check_weights(job_id)
 
 
-def test_a_killed_rank_sends_the_job_back_and_it_goes_on_with_fewer(
+def test_a_killed_rank_sends_the_job_back_when_all_have_ended_and_it_goes_on_with_fewer(
     worker, until, ring, database, tmp_path, client, submit, codes, check_weights
 ):
     many = worker("--devices-per-job=2", RETRY_FIRST_S="0")
@@ -116,6 +116,7 @@ def test_a_killed_rank_sends_the_job_back_and_it_goes_on_with_fewer(
     until(lambda: client.fine_tuning.jobs.checkpoints.list(job_id).data)
     os.kill(ranks(tmp_path / "runs")[1], signal.SIGKILL)
     until(lambda: "job.retried" in codes(job_id))
+    assert ranks(tmp_path / "runs") == {}
     told = codes(job_id)["job.retried"]
     assert told["reason"] == "killed"
     log = client.files.content(told["log_file_id"]).read().decode()
