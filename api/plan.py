@@ -34,7 +34,7 @@ class TimeRange(BaseModel):
 
 
 class PlanView(BaseModel):
-    """What a job would need. ``worker``: the one with the most memory, into which it should fit."""
+    """What a job would need. ``worker``: of those with its devices the one with the most memory."""
 
     object: Literal["trainer.plan"] = "trainer.plan"
     model: str
@@ -49,7 +49,8 @@ def plan_view(service: Service, principal: Principal, spec: JobSpec) -> PlanView
         workers = live_workers(session)
         names = [name for name in (spec.training_file, spec.validation_file) if name is not None]
         files = [get_file(session, principal.project_id, name) for name in names]
-    able = [worker for worker in workers if worker.device_bytes is not None]
+    asked = spec.trainer.parallel.devices
+    able = [one for one in workers if one.device_bytes is not None and one.devices >= asked]
     largest = max(able, key=lambda worker: worker.device_bytes or 0, default=None)
     order: dict[str, Any] = {
         "spec": spec.model_dump(mode="json"),

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, PreTrainedConfig, Qwen2Config
 
 from core.optim import NamedOptimizer
+from core.ranks import portion_of
 from core.streambp.plan import meta_model
 
 GIB = 2**30
@@ -79,7 +80,7 @@ def counted_bytes(optimizer: torch.optim.Optimizer) -> int:
     """The state that an optimizer will hold after its first step, from shapes alone."""
     if isinstance(optimizer, NamedOptimizer):
         states = [
-            optimizer.fresh_state(parameter, group)
+            optimizer.fresh_state(portion_of(parameter), group)
             for group in optimizer.param_groups
             for parameter in group["params"]
         ]

@@ -9,6 +9,7 @@ from core.models.catalog import Catalog
 from core.store.blobs import Blobs
 from core.store.database import Database
 from core.store.objects import open_blobs
+from core.store.placement import Room
 from worker.device import Device
 from worker.settings import WorkerSettings
 
@@ -27,10 +28,18 @@ class WorkerContext:
     name: str
     device: Device | None = None
 
+    def gpus(self, devices: int) -> str | None:
+        """Those that the trainer of a job on so many devices sees; None: all that this process sees."""
+        return None if self.device is None else self.device.gpus(devices)
+
     @property
-    def gpu(self) -> str | None:
-        """The one that a trainer sees; None: all that this process sees."""
-        return None if self.device is None else self.device.gpu
+    def room(self) -> Room:
+        """What a job can have here."""
+        return Room(
+            devices=self.settings.devices_per_job if self.device is None else self.device.count,
+            bytes=self.settings.device_bytes,
+            fewer_after_s=self.settings.fewer_devices_after_s,
+        )
 
     @classmethod
     def open(cls, settings: WorkerSettings, device: Device | None = None) -> Self:

@@ -15,6 +15,7 @@ import signal
 from pathlib import Path
 
 from core.spec.errors import ExitCode, Fault, JobError
+from core.spec.run import RANKS_FOLDER
 from worker.last_words import last_line
 from worker.redact import redacted
 
@@ -78,7 +79,7 @@ def _of_signal(name: str, directory: Path, *, host_short: bool) -> JobError:
     if name == signal.SIGKILL.name:
         return JobError(
             code="host_out_of_memory" if host_short else "killed",
-            message="the trainer was killed by SIGKILL",
+            message=f"the trainer was killed by SIGKILL{_of_rank(directory)}",
             fault="capacity",
             retryable=True,
             hint=HOST_HINT if host_short else KILLED_HINT,
@@ -90,6 +91,11 @@ def _of_signal(name: str, directory: Path, *, host_short: bool) -> JobError:
         retryable=True,
         hint={number.name: hint for number, hint in CRASH_HINTS.items()}.get(name),
     )
+
+
+def _of_rank(directory: Path) -> str:
+    """Of several processes the launcher says last which it was."""
+    return f"; {_words(directory)}" if (directory / RANKS_FOLDER).is_dir() else ""
 
 
 def _words(directory: Path) -> str:

@@ -22,7 +22,7 @@ REPORT_EVERY_S = SILENT_S / 6
 class Presence:
     """Speaks for one worker, from `start` to the end of the ``with`` block.
 
-    Of one that runs several trainers at once each slot is listed, NAME/0 and so on, with its device.
+    Of one that runs several trainers at once each slot is listed, NAME/0 and so on, with its devices.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Presence:
                         version=self._version,
                         device=device.name,
                         device_bytes=device.bytes,
+                        devices=device.count,
                         limits=None if self._limits is None else self._limits.of(device),
                     )
         except DatabaseDown as error:

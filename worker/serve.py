@@ -21,10 +21,15 @@ PACKAGE = "castalia"
 
 
 def serve(settings: WorkerSettings, queues: Sequence[str], concurrency: int) -> None:
-    """Answer rings on ``queues`` until a signal ends this process; it exits from within."""
+    """Answer rings on ``queues`` until a signal ends this process; it exits from within.
+
+    Raises TooFewDevices.
+    """
     if TRAIN_QUEUE not in queues:
         return _run(settings, queues, concurrency, [])
-    devices = devices_of_slots(find_devices(), concurrency, settings.device_bytes)
+    devices = devices_of_slots(
+        find_devices(), concurrency, settings.device_bytes, settings.devices_per_job
+    )
     return _run(settings, queues, concurrency, devices)
 
 

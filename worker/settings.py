@@ -4,8 +4,10 @@ from pathlib import Path
 
 from pydantic import Field
 
+from core.spec.parallel import MOST_DEVICES
 from core.spec.run import CACHE_BYTES
 from core.store.attempts import Retries
+from core.store.placement import FEWER_AFTER_S
 from core.store.settings import ServiceSettings
 from core.webhooks.addresses import AllowSetting
 from worker.pulse import StallLimits
@@ -23,6 +25,14 @@ class WorkerSettings(ServiceSettings):
     )
     device_bytes: int | None = Field(
         None, gt=0, description="Memory that a trainer can have; unless given, it is looked for."
+    )
+    devices_per_job: int = Field(
+        1, ge=1, le=MOST_DEVICES, description="Devices that each slot of a worker owns."
+    )
+    fewer_devices_after_s: float = Field(
+        FEWER_AFTER_S,
+        ge=0,
+        description="How long a job that has begun waits for as many devices as it asked for.",
     )
     lease_s: float = Field(60, gt=0, description="A worker unheard for so long has lost its job.")
     poll_s: float = Field(0.5, gt=0, description="How often a run's events are read.")

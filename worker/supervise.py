@@ -58,7 +58,7 @@ def _claim(context: WorkerContext) -> Lease | None:
                 worker=context.name,
                 lease_s=settings.lease_s,
                 device=None if context.device is None else context.device.name,
-                device_bytes=settings.device_bytes,
+                room=context.room,
                 quotas=settings.quotas,
             )
     except DatabaseDown as error:
@@ -101,8 +101,15 @@ class _Attempt:
     def _train(self) -> None:
         context, lease, keeper, pen = self._context, self._lease, self._keeper, self._pen
         directory, settings = lay_out(context, lease, keeper), context.settings
+        devices = lease.spec.trainer.parallel.devices
         with (
-            Trainer(directory, settings.cache_dir, settings.cache_bytes, context.gpu) as trainer,
+            Trainer(
+                directory,
+                settings.cache_dir,
+                settings.cache_bytes,
+                gpus=context.gpus(devices),
+                devices=devices,
+            ) as trainer,
             Uploader(context, lease, keeper, pen) as uploader,
         ):
             watch = Watch(directory, lease, trainer, uploader, keeper, pen, settings)

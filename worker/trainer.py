@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from core.spec.run import LOG_FILE, SPEC_FILE
+from worker.ranks_left import RanksLeft
 
 OURS = ("CASTALIA_DATABASE_URL", "CASTALIA_BROKER_URL")
 """What a trainer has no use for, and could only spill."""
@@ -18,13 +19,21 @@ class Trainer:
 
     The parent holds the writing end of a pipe and never writes; when it dies, however it dies, the child
     reads the end of the pipe and ends itself. A signal on parent death would do so for one thread only.
-    ``cache`` and ``cache_bytes``: where encoded rows are kept for other jobs, and how many. ``gpu``: the one
-    that it sees; None: those that its parent sees.
+    ``cache`` and ``cache_bytes``: where encoded rows are kept for other jobs, and how many. ``gpus``: those
+    that it sees; None: those that its parent sees. On several ``devices`` the child starts a process for
+    each, which it may not survive: they are ended with it.
     """
 
     def __init__(
-        self, directory: Path, cache: Path, cache_bytes: int, gpu: str | None = None
+        self,
+        directory: Path,
+        cache: Path,
+        cache_bytes: int,
+        *,
+        gpus: str | None = None,
+        devices: int = 1,
     ) -> None:
+        self._ranks = RanksLeft(directory) if devices > 1 else None
         reading, self._alive = os.pipe()
         command = [
             sys.executable,
@@ -48,7 +57,7 @@ class Trainer:
                 stdout=log,
                 stderr=log,
                 pass_fds=(reading,),
-                env=_environment(gpu),
+                env=_environment(gpus),
             )
         os.close(reading)
 
@@ -72,11 +81,13 @@ class Trainer:
             self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it now, and be sure that it ended."""
+        """End it now, and be sure that it ended, and with it what it had started for its devices."""
         self._process.kill()
         self._process.wait()
+        if self._ranks is not None:
+            self._ranks.end()
 
 
-def _environment(gpu: str | None) -> dict[str, str]:
+def _environment(gpus: str | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in OURS}
-    return kept if gpu is None else kept | {"CUDA_VISIBLE_DEVICES": gpu}
+    return kept if gpus is None else kept | {"CUDA_VISIBLE_DEVICES": gpus}

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from api.auth import ReadDep, SubmitDep
 from api.bases import Bases, hold_base
+from api.devices import check_devices
 from api.job_files import check_files
 from api.plan import PlanView, plan_view
 from api.replay import SenderDep
@@ -48,6 +49,7 @@ def create(
     if body.trainer.dry_run:
         with service.database.begin() as session:
             check_files(session, principal, spec)
+            check_devices(session, spec)
         return plan_view(service, principal, spec)
     with service.database.begin() as session:
         row = replayed_job(session, request)
@@ -55,6 +57,7 @@ def create(
             response.headers["idempotent-replayed"] = "true"
             return _view(service, session, row, principal)
         check_files(session, principal, spec)
+        check_devices(session, spec)
         hold_base(session, principal, spec.model)
         row = create_job(
             session,

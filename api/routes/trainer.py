@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from api.auth import SubmitDep
 from api.bases import Bases
 from api.child import PREVIEW
+from api.devices import check_devices
 from api.errors import ApiError
 from api.job_files import check_files
 from api.plan import PlanView, plan_view
@@ -31,6 +32,7 @@ def plan(service: ServiceDep, principal: SubmitDep, body: CreateJob) -> PlanView
     spec = body.job_spec(Bases(service, principal))
     with service.database.begin() as session:
         check_files(session, principal, spec)
+        check_devices(session, spec)
     return plan_view(service, principal, spec)
 
 

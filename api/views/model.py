@@ -13,10 +13,11 @@ from core.store.tables import JobRow, WorkerRow
 
 
 class TrainerLimitsView(BaseModel):
-    """What can be trained of a model on workers with such a device."""
+    """What can be trained of a model on one such device of these workers; a job can have ``devices``."""
 
     device: str
     device_bytes: int
+    devices: int
     workers: int
     limits: list[ModelLimit]
 
@@ -28,17 +29,17 @@ def limits_on(workers: Sequence[WorkerRow]) -> LimitsOf:
     """What these workers have told, by the name of a base model; like devices are told once."""
 
     def of_model(name: str) -> list[TrainerLimitsView]:
-        kinds: dict[tuple[str, int], TrainerLimitsView] = {}
+        kinds: dict[tuple[str, int, int], TrainerLimitsView] = {}
         for worker in workers:
             limits = (worker.limits or {}).get(name)
             if limits is None or worker.device_bytes is None:
                 continue
-            key = (worker.device, worker.device_bytes)
+            key = (worker.device, worker.device_bytes, worker.devices)
             if key in kinds:
                 kinds[key].workers += 1
             else:
                 kinds[key] = TrainerLimitsView(
-                    device=key[0], device_bytes=key[1], workers=1, limits=limits
+                    device=key[0], device_bytes=key[1], devices=key[2], workers=1, limits=limits
                 )
         return list(kinds.values())
 

@@ -10,11 +10,25 @@ from typing import Annotated, Literal
 import typer
 
 from castalia.database import open_database
+from castalia.errors import CastaliaError
 from castalia.ports import check_port
 from castalia.settings import read_settings
 from core.spec.bell import PREPARE_QUEUE, TRAIN_QUEUE
+from core.spec.parallel import MOST_DEVICES
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+class DevicesMissingError(CastaliaError):
+    """A worker's slots are to own GPUs that are not there."""
+
+    exit_code = 2
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(
+            str(reason), "lower --concurrency or --devices-per-job, or the settings they stand for"
+        )
+
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(help="Port to listen on.")]
@@ -53,15 +67,27 @@ def worker(
         typer.Option(help="Which queue to serve; all: train and prepare."),
     ] = "all",
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once; one a device.")] = 1,
+    devices_per_job: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=MOST_DEVICES, help="Devices that each task owns; else by the setting, 1."
+        ),
+    ] = None,
 ) -> None:
     """Take jobs from the queue and watch over their trainers."""
+    from worker.device import TooFewDevices
     from worker.serve import serve
     from worker.settings import WorkerSettings
 
     settings = read_settings(WorkerSettings)
+    if devices_per_job is not None:
+        settings = settings.model_copy(update={"devices_per_job": devices_per_job})
     queues = [TRAIN_QUEUE, PREPARE_QUEUE] if queue == "all" else [queue]
     _log_to_stderr()
-    serve(settings, queues, concurrency)
+    try:
+        serve(settings, queues, concurrency)
+    except TooFewDevices as error:
+        raise DevicesMissingError(error) from None
 
 
 def janitor() -> None:

@@ -34,6 +34,7 @@ from core.optim.projection import (
 from core.optim.scale import Scale, scale_update
 from core.optim.scale_groups import scale_groups
 from core.optim.schedule import constant, cosine, linear
+from core.optim.whole_norm import gradient_norm
 
 __all__ = [
     "APOLLO",
@@ -55,6 +56,7 @@ __all__ = [
     "dequantised_tensors",
     "exact_state",
     "gaussian_projection",
+    "gradient_norm",
     "int8_bytes",
     "linear",
     "load_exact_state",

@@ -29,8 +29,16 @@ from core.optim.errors import OptionError
 from core.optim.limiter import limit_growth
 from core.optim.named import Group, NamedOptimizer, rounder_of
 from core.optim.norms import channel_norms, matrix_norms, row_blocks
-from core.optim.projection import RANDOM, Projection, Projector, svd_projection
+from core.optim.projection import (
+    EXPERT_AXES,
+    MATRIX_AXES,
+    RANDOM,
+    Projection,
+    Projector,
+    svd_projection,
+)
 from core.optim.state import ParameterState, adamw_state, apollo_state, is_low_rank
+from core.ranks import Portion
 
 _ADAMW_OPTIONS = ("lr", "betas", "eps", "weight_decay", "bias_correction", "decay_after_update")
 _APOLLO_OPTIONS = ("scale", "scaling", "growth_limit")
@@ -56,18 +64,30 @@ def apollo_update(  # noqa: PLR0913 - the rule's own terms, one a line
     bias_correction: bool = True,
     decay_after_update: bool = False,  # decay the updated weight instead of the old one
     rounder: Rounder | None = None,  # None: to nearest
+    portion: Portion | None = None,  # of whose matrix these are some rows; None: all are here
 ) -> None:
-    """One APOLLO step of one matrix, or of each of E fused matrices on its own."""
+    """One APOLLO step of one matrix, or of each of E fused matrices on its own.
+
+    Of a matrix whose rows are cut: a tall one's M, K and moments are those rows' alone, a wide one's M,
+    L and P are, and its moments are the whole's, the same everywhere.
+    """
     full_MN = grad_MN.to(exp_avg_KR.dtype)
-    low_KR = _compressed(full_MN, proj_LR)
+    rows = portion or Portion(full_MN, 0, full_MN.shape, None)
+    tall = is_tall(rows.shape)
+    low_KR = _compressed(full_MN, proj_LR, tall=tall)
+    if not tall:
+        low_KR = rows.total(low_KR)
     low, adapted = _adapted_norms(low_KR, exp_avg_KR, exp_avg_sq_KR, betas=betas, eps=eps)
     if scaling == "tensor":
         low, adapted = matrix_norms(low), matrix_norms(adapted)
+        if tall:
+            low, adapted = rows.norm(low), rows.norm(adapted)
     factor = adapted / low.add_(_TINY)
-    if not is_tall(full_MN):
+    if not tall:
         factor = factor.mT  # (K, 1) stands along the columns, (1, 1) is as it is
     if growth_limit is not None:
-        factor = factor * limit_growth(_scaled_norm(full_MN, factor), last_norm, growth_limit)
+        norm = _scaled_norm(full_MN, factor, rows, scaling)
+        factor = factor * limit_growth(norm, last_norm, growth_limit)
     descend(
         weight_MN,
         full_MN,
@@ -79,14 +99,14 @@ def apollo_update(  # noqa: PLR0913 - the rule's own terms, one a line
     )
 
 
-def is_tall(matrix_MN: Tensor) -> bool:
-    """Whether the rows are the kept side K, and each row of L entries is compressed."""
-    return matrix_MN.shape[-2] >= matrix_MN.shape[-1]
+def is_tall(shape: torch.Size) -> bool:
+    """Whether a matrix's rows are the kept side K, and each row of L entries is compressed."""
+    return shape[-2] >= shape[-1]
 
 
-def _compressed(full_MN: Tensor, proj_LR: Tensor) -> Tensor:
+def _compressed(full_MN: Tensor, proj_LR: Tensor, *, tall: bool) -> Tensor:
     """R = G P, as (K, R), by the product that reads G in the order in which it lies."""
-    return full_MN @ proj_LR if is_tall(full_MN) else (proj_LR.mT @ full_MN).mT.contiguous()
+    return full_MN @ proj_LR if tall else (proj_LR.mT @ full_MN).mT.contiguous()
 
 
 def _adapted_norms(
@@ -106,12 +126,15 @@ def _adapted_norms(
     return torch.cat(low, dim=-2), torch.cat(adapted, dim=-2)
 
 
-def _scaled_norm(full_MN: Tensor, factor: Tensor) -> Tensor:
+def _scaled_norm(
+    full_MN: Tensor, factor: Tensor, rows: Portion, scaling: Literal["channel", "tensor"]
+) -> Tensor:
     """|s G| of each matrix, from the norms of its channels, so that s G is never stored."""
-    if factor.shape[-2:].numel() == 1:
-        return matrix_norms(full_MN) * factor
-    axis = -1 if is_tall(full_MN) else -2
-    return matrix_norms(channel_norms(full_MN, axis) * factor)
+    if scaling == "tensor":
+        return rows.norm(matrix_norms(full_MN)) * factor
+    if is_tall(rows.shape):
+        return rows.norm(matrix_norms(channel_norms(full_MN, -1) * factor))
+    return matrix_norms(rows.norm(channel_norms(full_MN, -2)) * factor)
 
 
 class Apollo(NamedOptimizer):
@@ -184,37 +207,50 @@ class Apollo(NamedOptimizer):
             remedy = "give no projector of your own: svd finds P in the gradient"
             raise OptionError("projection", "svd", remedy)
 
-    def fresh_state(self, param: Tensor, group: Group) -> ParameterState:
+    def fresh_state(self, portion: Portion, group: Group) -> ParameterState:
         """Moments of the projected gradient, or AdamW's."""
-        if not is_low_rank(param, group["rank"]):
-            return adamw_state(param)
+        if not is_low_rank(portion.value, group["rank"]):
+            return adamw_state(portion.value)
         keeps_projection = group["projection"] == "svd"
-        return apollo_state(param, group["rank"], keeps_projection=keeps_projection)
+        return apollo_state(portion, group["rank"], keeps_projection=keeps_projection)
 
-    def update(self, param: Tensor, name: str, state: ParameterState, group: Group) -> None:
+    def update(
+        self, portion: Portion, grad: Tensor, name: str, state: ParameterState, group: Group
+    ) -> None:
         """Step one parameter by APOLLO or AdamW."""
         options: dict[str, Any] = {field: group[field] for field in _ADAMW_OPTIONS}
-        options.update(step=state["step"], rounder=rounder_of(param, name, state["step"], group))
-        assert param.grad is not None
+        options.update(step=state["step"], rounder=rounder_of(portion, name, state["step"], group))
         moments = state["exp_avg"], state["exp_avg_sq"]
-        if is_low_rank(param, group["rank"]):
+        if is_low_rank(portion.value, group["rank"]):
             options.update({field: group[field] for field in _APOLLO_OPTIONS})
-            proj_LR = self._projection(param, param.grad, name, group)
-            apollo_update(param, param.grad, proj_LR, *moments, state["last_norm"], **options)
+            if grad.ndim == MATRIX_AXES:  # experts are whole wherever they are
+                options["portion"] = portion
+            proj_LR = self._projection(portion, grad, name, state, group)
+            apollo_update(portion.value, grad, proj_LR, *moments, state["last_norm"], **options)
         else:
-            adamw_update(param, param.grad, *moments, **options)
+            adamw_update(portion.value, grad, *moments, **options)
 
-    def _projection(self, param: Tensor, grad: Tensor, name: str, group: Group) -> Tensor:
-        """Draw or look up P for the step that `param` is at."""
-        state = self.state[param]
+    def _projection(
+        self, portion: Portion, grad: Tensor, name: str, state: ParameterState, group: Group
+    ) -> Tensor:
+        """Draw or look up P, or the rows of it that belong to `portion`, for the step of `state`."""
         refresh, since = divmod(state["step"] - 1, group["update_proj_gap"])
         if group["projection"] == "svd":
             _refit(state["projection"], grad, due=since == 0)
             return state["projection"]
         draw = self._projector or RANDOM[group["projection"]]
         rank = state["exp_avg"].shape[-1]
-        shape = tuple(param.shape)
-        proj_LR = draw(name, shape, rank, refresh, seed=group["seed"], device=param.device)
+        cut: dict[str, tuple[int, int]] = {}
+        if portion.mesh is not None:
+            here = (portion.rows.start, portion.rows.stop)
+            if len(portion.shape) == EXPERT_AXES:
+                cut["experts"] = here
+            elif not is_tall(portion.shape):
+                cut["side"] = here
+        proj_LR = draw(
+            name, tuple(portion.shape), rank, refresh,
+            seed=group["seed"], device=portion.value.device, **cut,
+        )  # fmt: skip
         return proj_LR.to(state["exp_avg"].dtype)
 
 
@@ -227,5 +263,5 @@ def _refit(proj_LR: Tensor, grad_MN: Tensor, *, due: bool) -> None:
     wanted = is_any(grad_MN) & (~is_any(proj_LR) | due)
     if wanted.any():
         full_MN = grad_MN.to(proj_LR.dtype)
-        full_KL = full_MN if is_tall(full_MN) else full_MN.mT
+        full_KL = full_MN if is_tall(full_MN.shape) else full_MN.mT
         proj_LR.copy_(torch.where(wanted, svd_projection(full_KL, proj_LR.shape[-1]), proj_LR))

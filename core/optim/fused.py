@@ -8,8 +8,10 @@ that layer's weights again. Where gradients of several passes add up there is no
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from core.optim.named import NamedOptimizer
+from core.ranks import portion_of
 
 
 class FusedStep:
@@ -24,7 +26,11 @@ class FusedStep:
         self._params = [p for group in optimizer.param_groups for p in group["params"]]
         self._norms: list[Tensor] = []
         for param in self._params:
-            if param.dtype.itemsize < torch.float32.itemsize:
+            if isinstance(
+                param, DTensor
+            ):  # its gradient is here once it is reduced, and comes by itself
+                param.register_post_accumulate_grad_hook(self)
+            elif param.dtype.itemsize < torch.float32.itemsize:
                 param.grad_dtype = torch.float32
 
     @torch.no_grad()
@@ -32,7 +38,8 @@ class FusedStep:
         """Step a weight whose gradient is whole, and free that."""
         if param.grad is None:
             return
-        norm = torch.linalg.vector_norm(param.grad)
+        portion = portion_of(param)
+        norm = portion.norm(torch.linalg.vector_norm(portion.of(param.grad)))
         self._norms.append(norm)
         if bool(norm.isfinite()):
             self.optimizer.step_parameter(param)

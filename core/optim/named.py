@@ -15,7 +15,14 @@ from core.optim.descent import Rounder
 from core.optim.errors import ParameterError
 from core.optim.options import check_options
 from core.optim.rounding import rounder_for
-from core.optim.state import ParameterState, fit_state, match_groups, states_by_name
+from core.optim.state import (
+    ParameterState,
+    fit_state,
+    match_groups,
+    states_by_name,
+    whole_state,
+)
+from core.ranks import Portion, portion_of, without_bytes
 
 Group = Mapping[str, Any]
 """A parameter group: every option that the optimizer knows, by name."""
@@ -35,12 +42,14 @@ class NamedOptimizer(torch.optim.Optimizer, ABC):
         super().__init__(params, defaults)
 
     @abstractmethod
-    def fresh_state(self, param: Tensor, group: Group) -> ParameterState:
-        """Make the state of one parameter before its first step, with `step` = 0."""
+    def fresh_state(self, portion: Portion, group: Group) -> ParameterState:
+        """Make the state of what is here of a parameter before its first step, with `step` = 0."""
 
     @abstractmethod
-    def update(self, param: Tensor, name: str, state: ParameterState, group: Group) -> None:
-        """Step one parameter, which has a dense gradient; `state["step"]` counts this step."""
+    def update(
+        self, portion: Portion, grad: Tensor, name: str, state: ParameterState, group: Group
+    ) -> None:
+        """Step what is here of one parameter by its dense gradient; `state["step"]` counts this step."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of (name, parameter) pairs, also later, as when a layer is unfrozen."""
@@ -80,11 +89,21 @@ class NamedOptimizer(torch.optim.Optimizer, ABC):
         group = self.param_groups[index]
         if param.grad.is_sparse:
             raise ParameterError(name, "sparse gradient", "build the embedding with sparse=False")
+        portion = portion_of(param)
         if not self.state[param]:
-            self.state[param] = self.fresh_state(param, group)
+            self.state[param] = self.fresh_state(portion, group)
         state = self.state[param]
         state["step"] += 1
-        self.update(param, name, state, group)
+        self.update(portion, portion.of(param.grad), name, state, group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch's, with whole tensors: of weights spread over ranks it is gathered, so all must ask."""
+        found = super().state_dict()
+        for number, param in enumerate(self._places):
+            portion = portion_of(param)
+            if portion.mesh is not None and number in found["state"]:
+                found["state"][number] = whole_state(found["state"][number], portion)
+        return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a saved state: by parameter name, in any order, bit for bit.
@@ -98,13 +117,18 @@ class NamedOptimizer(torch.optim.Optimizer, ABC):
         for param, (index, name) in self._places.items():
             check_options(groups[index], self.defaults)
             if name in saved:
-                states[param] = fit_state(name, saved[name], self.fresh_state(param, groups[index]))
+                fresh = self.fresh_state(without_bytes(param), groups[index])
+                portion = portion_of(param)
+                states[param] = fit_state(name, saved[name], fresh, portion)
         super().load_state_dict({"state": {}, "param_groups": groups})
         self.state.update(states)
 
 
-def rounder_of(param: Tensor, name: str, step: int, group: Group) -> Rounder | None:
+def rounder_of(portion: Portion, name: str, step: int, group: Group) -> Rounder | None:
     """Give what rounds this step of a narrow weight by chance; None: round to nearest."""
     if not group["stochastic_rounding"]:
         return None
-    return rounder_for(param, name=name, seed=group["seed"], step=step)
+    rounder = rounder_for(portion.value, name=name, seed=group["seed"], step=step)
+    if rounder is None or not portion.offset:
+        return rounder
+    return lambda value, *, offset: rounder(value, offset=portion.offset + offset)

@@ -31,11 +31,12 @@ from core.optim.named import Group, NamedOptimizer, rounder_of
 from core.optim.norms import channel_norms
 from core.optim.projection import EXPERT_AXES, MATRIX_AXES
 from core.optim.state import ParameterState, adamw_state, state_dtype, zeros_beside
+from core.ranks import Portion
 
 _TINY = 1e-8  # a root mean square that is nothing: a token that was not seen
 
 
-def scale_update(
+def scale_update(  # noqa: PLR0913 - the rule's own terms, one a line
     weight_MN: Tensor,  # (M, N) or (E, M, N), any floating dtype; changed in place
     grad_MN: Tensor,  # the same shape
     exp_avg_MN: Tensor | None,  # the same shape, float32: M, changed in place; None: no momentum
@@ -45,13 +46,17 @@ def scale_update(
     input_axis: int,  # -1 or -2: the axis that runs over the inputs
     weight_decay: float,
     rounder: Rounder | None = None,  # None: to nearest
+    portion: Portion | None = None,  # of whose matrix these are some rows; None: all are here
 ) -> None:
     """One SCALE step of one matrix, or of each of E fused matrices."""
     direction_MN = grad_MN.to(state_dtype(weight_MN))
     if exp_avg_MN is not None and momentum is not None:
         direction_MN = exp_avg_MN.lerp_(direction_MN, 1.0 - momentum)
-    root = math.sqrt(weight_MN.shape[input_axis])
+    shape = weight_MN.shape if portion is None else portion.shape
+    root = math.sqrt(shape[input_axis])
     norms = channel_norms(direction_MN, input_axis)
+    if portion is not None and input_axis == -2:  # noqa: PLR2004 - along the rows, which are cut
+        norms = portion.norm(norms)
     descend(
         weight_MN,
         direction_MN,
@@ -104,35 +109,39 @@ class Scale(NamedOptimizer):
         }
         super().__init__(params, defaults)
 
-    def fresh_state(self, param: Tensor, group: Group) -> ParameterState:
+    def fresh_state(self, portion: Portion, group: Group) -> ParameterState:
         """Nothing but the count of steps, the head's momentum, or AdamW's moments."""
-        if not _is_scaled(param, group):
-            return adamw_state(param)
+        value = portion.value
+        if not _is_scaled(value, group):
+            return adamw_state(value)
         if group["momentum"] is None:
             return {"step": 0}
-        return {"step": 0, "exp_avg": zeros_beside(param)(param.shape)}
+        return {"step": 0, "exp_avg": zeros_beside(value)(value.shape)}
 
-    def update(self, param: Tensor, name: str, state: ParameterState, group: Group) -> None:
+    def update(
+        self, portion: Portion, grad: Tensor, name: str, state: ParameterState, group: Group
+    ) -> None:
         """Step one parameter by SCALE or AdamW."""
-        assert param.grad is not None
-        rounder = rounder_of(param, name, state["step"], group)
+        value = portion.value
+        rounder = rounder_of(portion, name, state["step"], group)
         rates: dict[str, Any] = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
-        if _is_scaled(param, group):
+        if _is_scaled(value, group):
             scale_update(
-                param,
-                param.grad,
+                value,
+                grad,
                 state.get("exp_avg"),
                 momentum=group["momentum"],
                 input_axis=group["input_axis"],
                 rounder=rounder,
+                portion=portion if grad.ndim == MATRIX_AXES else None,
                 **rates,
             )
         else:
             rates.update(step=state["step"], betas=group["betas"], eps=group["eps"])
             adamw_update(
-                param, param.grad, state["exp_avg"], state["exp_avg_sq"], rounder=rounder, **rates
+                value, grad, state["exp_avg"], state["exp_avg_sq"], rounder=rounder, **rates
             )
 
 
-def _is_scaled(param: Tensor, group: Group) -> bool:
-    return group["input_axis"] is not None and param.ndim in (MATRIX_AXES, EXPERT_AXES)
+def _is_scaled(value: Tensor, group: Group) -> bool:
+    return group["input_axis"] is not None and value.ndim in (MATRIX_AXES, EXPERT_AXES)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from core.optim.errors import StateMismatchError
 from core.optim.projection import EXPERT_AXES, MATRIX_AXES
+from core.ranks import Portion
 
 ParameterState = dict[str, Any]
 """Tensors and whole numbers by field."""
@@ -25,30 +26,43 @@ def is_low_rank(param: Tensor, rank: int | None) -> bool:
     return rank is not None and param.ndim in (MATRIX_AXES, EXPERT_AXES)
 
 
-def adamw_state(param: Tensor) -> ParameterState:
+def adamw_state(value: Tensor) -> ParameterState:
     """Make AdamW's state before the first step: two moments of zero, float32 or wider."""
-    zeros = zeros_beside(param)
-    return {"step": 0, "exp_avg": zeros(param.shape), "exp_avg_sq": zeros(param.shape)}
+    zeros = zeros_beside(value)
+    return {"step": 0, "exp_avg": zeros(value.shape), "exp_avg_sq": zeros(value.shape)}
 
 
-def apollo_state(param: Tensor, rank: int, *, keeps_projection: bool) -> ParameterState:
+def apollo_state(portion: Portion, rank: int, *, keeps_projection: bool) -> ParameterState:
     """Make APOLLO's state before the first step: moments of zero and no remembered norm.
 
-    The moments are (K, R) or (E, K, R): longer side by min(rank, smaller side). A projection that
-    comes from a gradient cannot be drawn again, so it is kept: (L, R) or (E, L, R), zero for none.
+    The moments are (K, R) or (E, K, R): longer side by min(rank, smaller side), of the whole parameter; cut
+    as its rows are where K runs over these, or E does. A projection that comes from a gradient cannot be
+    drawn again, so it is kept: (L, R) or (E, L, R), zero for none.
     """
-    zeros = zeros_beside(param)
-    *experts, rows, columns = param.shape
+    zeros = zeros_beside(portion.value)
+    rows, columns = portion.shape[-2:]
+    experts = portion.value.shape[:-2]
+    kept = portion.value.shape[-2] if rows >= columns else columns
     rank = min(rank, rows, columns)
     state = {
         "step": 0,
-        "exp_avg": zeros((*experts, max(rows, columns), rank)),
-        "exp_avg_sq": zeros((*experts, max(rows, columns), rank)),
+        "exp_avg": zeros((*experts, kept, rank)),
+        "exp_avg_sq": zeros((*experts, kept, rank)),
         "last_norm": zeros((*experts, 1, 1)),
     }
     if keeps_projection:
         state["projection"] = zeros((*experts, min(rows, columns), rank))
     return state
+
+
+def whole_state(state: ParameterState, portion: Portion) -> ParameterState:
+    """What processes hold of a parameter's state, put together; each must ask."""
+    return {
+        field: portion.whole(value)
+        if _is_cut(field, value, portion.value.shape, portion)
+        else value
+        for field, value in state.items()
+    }
 
 
 def state_dtype(param: Tensor) -> torch.dtype:
@@ -91,21 +105,46 @@ def states_by_name(state_dict: Mapping[str, Any]) -> dict[str, ParameterState]:
     return found
 
 
-def fit_state(name: str, saved: ParameterState, fresh: ParameterState) -> ParameterState:
-    """Copy `saved` to where `fresh` lives, if it has the same fields, shapes and dtypes."""
+def fit_state(
+    name: str, saved: ParameterState, fresh: ParameterState, portion: Portion
+) -> ParameterState:
+    """Copy of `saved` what belongs to `portion`, beside it, if it has the form of `fresh`.
+
+    Both are of the whole parameter; `fresh` needs no bytes.
+    """
     if saved.keys() != fresh.keys():
         remedy = f"the fields do not fit; expected {sorted(fresh)}"
         raise StateMismatchError(name, sorted(saved), remedy)
-    return {field: _fit_value(f"{name}.{field}", saved[field], fresh[field]) for field in fresh}
+    found: ParameterState = {}
+    for field, wanted in fresh.items():
+        value = _checked(f"{name}.{field}", saved[field], wanted)
+        if isinstance(value, Tensor):
+            cut = portion.mesh is not None and _is_cut(field, value, portion.shape, portion)
+            rows = value[portion.rows] if cut else value
+            value = torch.empty_like(rows, device=portion.value.device).copy_(rows)
+        found[field] = value
+    return found
 
 
-def _fit_value(field: str, saved: object, fresh: object) -> object:
+def _is_cut(field: str, value: object, shape: torch.Size, portion: Portion) -> bool:
+    """Whether a field has a row for each of the parameter's: `value` beside one of this `shape`."""
+    if not isinstance(value, Tensor):
+        return False
+    if len(shape) == EXPERT_AXES:
+        return True
+    if len(shape) == MATRIX_AXES and field == "last_norm":
+        return False
+    is_wide = len(shape) == MATRIX_AXES and portion.shape[0] < portion.shape[1]
+    return value.shape == shape or not is_wide
+
+
+def _checked(field: str, saved: object, fresh: object) -> int | Tensor:
     if not isinstance(fresh, Tensor):
         return int(saved)  # type: ignore[call-overload]
     if not isinstance(saved, Tensor) or _form(saved) != _form(fresh):
         held = _form(saved) if isinstance(saved, Tensor) else saved
         raise StateMismatchError(field, held, f"this parameter and rank need {_form(fresh)}")
-    return torch.empty_like(fresh).copy_(saved)
+    return saved
 
 
 def _form(value: Tensor) -> tuple[tuple[int, ...], torch.dtype]:

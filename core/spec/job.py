@@ -11,6 +11,7 @@ from pydantic import Field
 from core.spec.agreement import check_agreement
 from core.spec.model import ModelFacts
 from core.spec.problems import Problem
+from core.spec.spreading import check_parallel
 from core.spec.stepping import check_precision, chosen_step
 from core.spec.trainer import LARGEST_LEARNING_RATE, TrainerSpec
 from core.spec.tree import Spec, SpecError
@@ -70,6 +71,7 @@ class JobSpec(Spec):
             raise SpecError([_beyond_the_model(context, limit, facts.name)])
         check_agreement(trainer, validated=self.validation_file is not None)
         check_precision(trainer)
+        check_parallel(trainer, self.hyperparameters.batch_size)
         tokens = trainer.tokens_per_pass or context
         filled = trainer.model_copy(
             update={

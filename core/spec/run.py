@@ -24,6 +24,9 @@ KEPT_FOLDER: Final = "kept"
 CANARY_FOLDER: Final = "canary"
 LOG_FILE: Final = "trainer.log"
 CHECKPOINTS_FOLDER: Final = "checkpoints"
+RANKS_FOLDER: Final = "ranks"
+"""What each process of a run on several devices writes for itself."""
+
 MANIFEST_FILE: Final = "manifest.json"
 CACHE_BYTES: Final = 8 * 2**30
 """Encoded rows that are kept beside run directories, unless a setting says otherwise."""

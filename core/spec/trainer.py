@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field, Tag
 from core.spec.adapter import AdapterSpec, FullSpec
 from core.spec.objective import ObjectiveSpec, SftSpec
 from core.spec.optimizer import ApolloMiniSpec, OptimizerSpec
+from core.spec.parallel import ParallelSpec
 from core.spec.schedule import CosineSpec, ScheduleSpec
 from core.spec.tree import Spec
 
@@ -170,6 +171,7 @@ class TrainerSpec(Spec):
     early_stopping: EarlyStoppingSpec | None = Field(
         None, description="null: all steps are made, whatever the validation file says."
     )
+    parallel: ParallelSpec = ParallelSpec()
     canary: bool = Field(
         True,
         description="Make one step on the longest rows, with evaluation and checkpoint, before the first and "

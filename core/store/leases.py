@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from core.spec.errors import JobError
 from core.spec.job import JobSpec
 from core.spec.tree import SpecError
+from core.store.devices import with_devices
 from core.store.errors import LeaseLost
 from core.store.events import add_event
 from core.store.ids import new_id
@@ -27,7 +28,10 @@ Wish = Literal["pause", "cancel"]
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write to one job, until it expires or somebody takes over."""
+    """The right to write to one job, until it expires or somebody takes over.
+
+    ``spec``: the job's, on the devices that this attempt has.
+    """
 
     job_id: str
     token: str
@@ -37,10 +41,17 @@ class Lease:
 
 
 def claim_job(
-    session: Session, job_id: str, *, worker: str, lease_s: float, device: str | None = None
+    session: Session,
+    job_id: str,
+    *,
+    worker: str,
+    lease_s: float,
+    device: str | None = None,
+    devices: int | None = None,
 ) -> Lease | None:
     """The job, if it is queued and still ours to take; None if somebody has it or it is gone.
 
+    ``devices``: the most that the worker gives; a job that asked for more has these, and says so.
     A job whose spec this version cannot read fails, and says so.
     """
     token = new_id("lease_")
@@ -65,8 +76,12 @@ def claim_job(
     except SpecError as error:
         fail_job(session, claimed, _unreadable(error))
         return None
-    _tell_start(session, claimed, worker, device)
-    return Lease(job_id, token, claimed.attempts, claimed.project_id, spec)
+    lease = Lease(job_id, token, claimed.attempts, claimed.project_id, with_devices(spec, devices))
+    given = lease.spec.trainer.parallel.devices
+    _tell_start(session, claimed, worker, device, given)
+    if given < spec.trainer.parallel.devices:
+        _tell_fewer(session, claimed, worker, spec.trainer.parallel.devices, given)
+    return lease
 
 
 def renew_lease(session: Session, lease: Lease, *, lease_s: float) -> Wish | None:
@@ -121,10 +136,17 @@ def from_now(seconds: float) -> ColumnElement[Any]:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
-def _tell_start(session: Session, job: JobRow, worker: str, device: str | None) -> None:
+def _tell_start(
+    session: Session, job: JobRow, worker: str, device: str | None, devices: int
+) -> None:
     session.add(
         AttemptRow(
-            job_id=job.id, number=job.attempts, worker=worker, device=device, lines_followed=0
+            job_id=job.id,
+            number=job.attempts,
+            worker=worker,
+            device=device,
+            devices=devices,
+            lines_followed=0,
         )
     )
     served = update(ProjectRow).where(ProjectRow.id == job.project_id)
@@ -134,7 +156,19 @@ def _tell_start(session: Session, job: JobRow, worker: str, device: str | None) 
         job,
         f"Fine-tuning job started (attempt {job.attempts})",
         code="job.started",
-        data={"attempt": job.attempts, "worker": worker},
+        data={"attempt": job.attempts, "worker": worker, "devices": devices},
+    )
+
+
+def _tell_fewer(session: Session, job: JobRow, worker: str, asked: int, given: int) -> None:
+    add_event(
+        session,
+        job,
+        f"The job asked for {asked} devices; no worker has as many any more, so it goes on with {given}. "
+        "Its results are the same up to rounding, and it takes longer",
+        code="job.fewer_devices",
+        level="warn",
+        data={"attempt": job.attempts, "worker": worker, "asked": asked, "devices": given},
     )
 
 

@@ -2,8 +2,9 @@
 
 The queue is an order of the rows that wait: first the projects with the fewest running jobs, among these
 the more urgent job, then the project that was served longest ago, then the older job. So no project can
-starve another, whatever priority it gives its own jobs. A job that rests after a failure, or whose plan
-needs more memory than a worker has, is passed over, as are all jobs of a project that has used up a quota.
+starve another, whatever priority it gives its own jobs. A job that rests after a failure, or that needs
+more devices or memory than a worker has (`placement`), is passed over, as are all jobs of a project that has
+used up a quota.
 """
 
 from collections.abc import Sequence
@@ -20,19 +21,17 @@ from sqlalchemy import (
     or_,
     select,
     text,
-    true,
     tuple_,
 )
 from sqlalchemy.orm import Session
 
 from core.store.leases import Lease, claim_job
+from core.store.placement import ANY, Misfit, Room, goes_to, reason_of
 from core.store.quotas import UNLIMITED, Held, Quotas, has_room, held_back
-from core.store.tables import JobRow, ProjectRow
+from core.store.tables import JobRow, ProjectRow, WorkerRow
 from core.store.workers import live_workers
 
-Reason = Literal[
-    "backing_off", "project_quota", "no_worker", "no_worker_large_enough", "workers_busy"
-]
+Reason = Literal["backing_off", "project_quota", "no_worker", "workers_busy"] | Misfit
 _RUNNING = (
     select(JobRow.project_id, func.count().label("jobs"))
     .where(JobRow.status == "running")
@@ -60,15 +59,14 @@ def claim_next(
     worker: str,
     lease_s: float,
     device: str | None = None,
-    device_bytes: int | None = None,
+    room: Room = ANY,
     quotas: Quotas = UNLIMITED,
 ) -> Lease | None:
-    """The first job in the queue that may run now and fits into ``device_bytes``; None if there is none.
+    """The first job in the queue that may run now and has ``room`` on the worker; None if there is none.
 
-    ``device_bytes=None``: the worker does not know its memory, and takes any job. ``quotas`` are those of
-    projects that have none of their own.
+    ``quotas`` are those of projects that have none of their own.
     """
-    query = _in_order(select(JobRow.id, JobRow.project_id)).where(_ready(), _fits(device_bytes))
+    query = _in_order(select(JobRow.id, JobRow.project_id)).where(_ready(), goes_to(session, room))
     held = _held_projects(session, quotas)
     while True:
         free = query.where(JobRow.project_id.not_in(held)).limit(1)
@@ -79,7 +77,9 @@ def claim_next(
         if not has_room(session, project_id, quotas):  # another worker took the last room meanwhile
             held.add(project_id)
             continue
-        lease = claim_job(session, job_id, worker=worker, lease_s=lease_s, device=device)
+        lease = claim_job(
+            session, job_id, worker=worker, lease_s=lease_s, device=device, devices=room.devices
+        )
         if lease is not None:
             return lease
 
@@ -100,11 +100,11 @@ def waiting(
     before = _before(session, [job.id for job in asked])
     now = session.scalar(select(func.clock_timestamp()))
     assert now is not None
-    devices = [worker.device_bytes for worker in live_workers(session)]
+    workers = live_workers(session)
     held = held_back(session, sorted({job.project_id for job in asked}), quotas)
     return {
         job.id: Waiting(
-            before.get(job.id, 0) + 1, *_reason(job, now, devices, held.get(job.project_id))
+            before.get(job.id, 0) + 1, *_reason(job, now, workers, held.get(job.project_id))
         )
         for job in asked
     }
@@ -121,27 +121,18 @@ def _before(session: Session, ids: Sequence[str]) -> dict[str, int]:
 
 
 def _reason(
-    job: JobRow, now: datetime, devices: Sequence[int | None], held: Held | None
+    job: JobRow, now: datetime, workers: Sequence[WorkerRow], held: Held | None
 ) -> tuple[Reason, str, datetime | None]:
     if job.not_before is not None and job.not_before > now:
         return "backing_off", "The last attempt failed; the next one begins soon", job.not_before
     if held is not None:
         return "project_quota", held.message, held.until
-    if not devices:
+    if not workers:
         return "no_worker", "No worker is there; start one with `castalia worker`", None
-    if job.predicted_bytes is not None and all(
-        size is not None and size < job.predicted_bytes for size in devices
-    ):
-        return "no_worker_large_enough", _too_large(job.predicted_bytes, devices), None
+    misfit = reason_of(job, workers)
+    if misfit is not None:
+        return *misfit, None
     return "workers_busy", "All workers are busy", None
-
-
-def _too_large(need: int, devices: Sequence[int | None]) -> str:
-    largest = max(size for size in devices if size is not None)
-    return (
-        f"The job's plan needs {need} bytes and the largest worker has {largest}; start a larger "
-        "worker, or ask for a shorter trainer.context_length"
-    )
 
 
 def _in_order(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
@@ -173,9 +164,3 @@ def _held_projects(session: Session, quotas: Quotas) -> set[str]:
 
 def _ready() -> ColumnElement[bool]:
     return or_(JobRow.not_before.is_(None), JobRow.not_before <= func.clock_timestamp())
-
-
-def _fits(device_bytes: int | None) -> ColumnElement[bool]:
-    if device_bytes is None:
-        return true()
-    return or_(JobRow.predicted_bytes.is_(None), JobRow.predicted_bytes <= device_bytes)

@@ -1,4 +1,4 @@
-"""How fast a project's earlier runs of a kind were: of the same words, on the same device, over like rows.
+"""How fast a project's earlier runs of a kind were: of the same words, on the same devices, over like rows.
 
 Speeds are those that runs told of their steps, the first of which warms up and is left out. Attention's part
 of a token's time grows with its row, so rows of another length say little: a factor of two is let pass.
@@ -7,10 +7,11 @@ of a token's time grows with its row, so rows of another length say little: a fa
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy import ColumnElement, Select, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from core.spec.job import JobSpec
+from core.store.devices import STRATEGY
 from core.store.tables import AttemptRow, JobRow, MetricRow
 
 MOST_RUNS, MOST_STEPS = 20, 500
@@ -38,10 +39,15 @@ class Speeds:
 def earlier_speeds(
     session: Session, project_id: str, spec: JobSpec, *, device: str, row_tokens: float
 ) -> Speeds | None:
-    """Of the newest runs on ``device`` over rows like ``row_tokens`` long in the mean; or None."""
+    """Of the newest runs on such a ``device``, as many as the spec has; or None.
+
+    Their rows are like ones of ``row_tokens`` in the mean.
+    """
     query = (
         select(JobRow.id, JobRow.step, JobRow.spec["hyperparameters"]["batch_size"].as_integer())
-        .where(JobRow.project_id == project_id, JobRow.step > 1, *_same_words(spec), *_on(device))
+        .where(
+            JobRow.project_id == project_id, JobRow.step > 1, *_same_words(spec), *_on(device, spec)
+        )
         .order_by(JobRow.position.desc())
         .limit(MOST_RUNS)
     )
@@ -68,10 +74,15 @@ def _same_words(spec: JobSpec) -> list[ColumnElement[bool]]:
     return same
 
 
-def _on(device: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def _on(device: str, spec: JobSpec) -> list[ColumnElement[bool]]:
+    """Every attempt was there, on as many devices, over which it was spread alike."""
+    parallel = spec.trainer.parallel
     of_job = AttemptRow.job_id == JobRow.id
-    elsewhere = AttemptRow.device.is_distinct_from(device)
-    return exists().where(of_job), ~exists().where(of_job, elsewhere)
+    elsewhere = or_(
+        AttemptRow.device.is_distinct_from(device), AttemptRow.devices != parallel.devices
+    )
+    there = [exists().where(of_job), ~exists().where(of_job, elsewhere)]
+    return there if parallel.devices == 1 else [*there, STRATEGY.in_([parallel.strategy])]
 
 
 def _step_tokens(session: Session, job_id: str, step: int) -> float:

@@ -21,13 +21,18 @@ def report_worker(
     version: str,
     device: str,
     device_bytes: int | None,
+    devices: int = 1,
     limits: dict[str, Any] | None = None,
 ) -> None:
-    """A worker is there: its version, the memory of one of its devices, the contexts that fit by model."""
+    """A worker is there: its version, the memory of one of its devices, the contexts that fit by model.
+
+    ``devices``: how many of them one job can have.
+    """
     facts = {
         "version": version,
         "device": device,
         "device_bytes": device_bytes,
+        "devices": devices,
         "limits": limits,
     }
     added = insert(WorkerRow).values(name=name, **facts)

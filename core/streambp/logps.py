@@ -11,6 +11,8 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
+from core.ranks import as_forward
+from core.streambp.anatomy import causal_lm
 from core.streambp.attach import Attachment, attachment_of
 from core.streambp.batch import IGNORED, check_answers, check_batch
 from core.streambp.errors import LayoutError, TargetError, at_least_one
@@ -140,15 +142,19 @@ def backward_linear(
         raise TargetError("weight", tuple(weight_BT.shape), f"give {shape}, like targets")
     wanted = _of_targets(target_ids_BT)
     ledger = Ledger(settle)
-    with keeping(ledger):
-        hidden_MD, scoring = _prepared(
-            model, input_ids_BT, layout, wanted, head_chunk_tokens, temperature
+
+    def forward() -> tuple[Tensor, Tensor]:
+        with keeping(ledger):
+            hidden_MD, scoring = _prepared(
+                model, input_ids_BT, layout, wanted, head_chunk_tokens, temperature
+            )
+        weight_N = weight_BT.flatten().to(hidden_MD.device)[wanted.slots_N]
+        scores: tuple[Tensor, Tensor] = LinearScores.apply(
+            ledger, scoring, weight_N, hidden_MD, *scoring.head.parameters()
         )
-    weight_N = weight_BT.flatten().to(hidden_MD.device)[wanted.slots_N]
-    zero, logp_N = LinearScores.apply(
-        ledger, scoring, weight_N, hidden_MD, *scoring.head.parameters()
-    )
-    del hidden_MD  # the backward pass does not need it: let it go
+        return scores
+
+    zero, logp_N = as_forward(causal_lm(model), forward)
     ledger.withhold_shared(zero)
     if settle is None or bool(logp_N.isfinite().all()):
         zero.backward()
@@ -173,9 +179,17 @@ def _scores(
     model: nn.Module, input_ids_BT: Tensor, layout: Layout, wanted: _Wanted, *,
     tile_tokens: int, temperature: float, entropy: bool,
 ) -> Scores:  # fmt: skip
-    hidden_MD, scoring = _prepared(model, input_ids_BT, layout, wanted, tile_tokens, temperature)
-    scoring = replace(scoring, entropy=entropy)
-    logp_N, entropy_N = HeadScores.apply(scoring, hidden_MD, *scoring.head.parameters())
+    def forward() -> tuple[Tensor, Tensor]:
+        hidden_MD, scoring = _prepared(
+            model, input_ids_BT, layout, wanted, tile_tokens, temperature
+        )
+        scoring = replace(scoring, entropy=entropy)
+        scores: tuple[Tensor, Tensor] = HeadScores.apply(
+            scoring, hidden_MD, *scoring.head.parameters()
+        )
+        return scores
+
+    logp_N, entropy_N = as_forward(causal_lm(model), forward)
     logp_BT = _table(logp_N, wanted.slots_N, input_ids_BT.shape)
     return (logp_BT, _table(entropy_N, wanted.slots_N, input_ids_BT.shape)) if entropy else logp_BT
 

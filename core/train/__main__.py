@@ -12,17 +12,20 @@ from pathlib import Path
 
 from transformers.utils import logging as transformers_logging
 
+from core.ranks import ALONE, Crew
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
-from core.spec.run import CACHE_BYTES
+from core.spec.run import CACHE_BYTES, RANKS_FOLDER
 from core.spec.tree import SpecError
 from core.streambp.errors import StoreError
 from core.train.cache import CachePlace
+from core.train.course import own_folder
 from core.train.disk import disk_is_full
 from core.train.journal import Journal
+from core.train.launch import launched, refuse_beyond, write_failure
 from core.train.memory import is_out_of_memory, out_of_memory
 from core.train.run import run_job
-from core.train.stop import StopRequest, end_with_parent
+from core.train.stop import StopRequest, end_with_parent, end_with_process
 
 
 def main(arguments: list[str] | None = None) -> ExitCode:
@@ -33,17 +36,16 @@ def main(arguments: list[str] | None = None) -> ExitCode:
         end_with_parent(options.watch_fd)
     transformers_logging.disable_progress_bar()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.launcher is not None:
+        return _rank(options, stop)
     journal = Journal(options.out, say=_say)
     try:
         spec = read_spec(options.spec)
-        done = run_job(
-            spec,
-            beside=options.spec.resolve().parent,
-            directory=options.out,
-            journal=journal,
-            stop=stop,
-            cache=_cache_place(options),
-        )
+        devices = spec.trainer.parallel.devices
+        if devices > 1:
+            refuse_beyond(devices)
+            return launched(arguments or sys.argv[1:], devices, options.out, journal, stop)
+        done = _run(spec, options, journal, stop, ALONE)
     except Exception as error:  # noqa: BLE001 - the edge: every failure becomes an event and a code
         failure = as_failure(error)
         if failure.exit_code is ExitCode.unexpected:
@@ -54,6 +56,43 @@ def main(arguments: list[str] | None = None) -> ExitCode:
     finally:
         journal.close()
     return ExitCode.done if done else ExitCode.interrupted
+
+
+def _rank(options: argparse.Namespace, stop: StopRequest) -> ExitCode:
+    """One of several processes of a run; only the leader's events are the run's."""
+    end_with_process(options.launcher)
+    crew = Crew.joined()
+    folder = own_folder(options.out, crew)
+    journal = Journal(folder, say=_say if crew.leads else _silent)
+    try:
+        done = _run(read_spec(options.spec), options, journal, stop, crew)
+        crew.leave()
+    except Exception as error:  # noqa: BLE001 - the edge: every failure becomes a file and a code
+        failure = as_failure(error)
+        traceback.print_exception(error)
+        write_failure(options.out / RANKS_FOLDER / str(crew.rank), failure.error)
+        return failure.exit_code
+    finally:
+        journal.close()
+    return ExitCode.done if done else ExitCode.interrupted
+
+
+def _run(
+    spec: JobSpec, options: argparse.Namespace, journal: Journal, stop: StopRequest, crew: Crew
+) -> bool:
+    return run_job(
+        spec,
+        beside=options.spec.resolve().parent,
+        directory=options.out,
+        journal=journal,
+        stop=stop,
+        cache=_cache_place(options),
+        crew=crew,
+    )
+
+
+def _silent(_line: str) -> None:
+    """The leader says it."""
 
 
 def read_spec(path: Path) -> JobSpec:
@@ -104,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("spec", type=Path, help="a JobSpec as JSON")
     parser.add_argument("--out", type=Path, required=True, help="the run directory")
     parser.add_argument("--watch-fd", type=int, help="end when this pipe's writer dies")
+    parser.add_argument("--launcher", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--cache", type=Path, help="keep encoded rows here for other runs")
     parser.add_argument("--cache-bytes", type=int, default=CACHE_BYTES, help="0: keep none")
     return parser

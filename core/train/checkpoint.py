@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.models.adapter import FILES as ADAPTER_FILES
+from core.ranks import ALONE, Crew
 from core.spec.errors import RunFailure, spec_failure
 from core.spec.job import JobSpec
 from core.spec.run import (
@@ -47,12 +49,30 @@ def save_checkpoint(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     state: Mapping[str, Any],
+    crew: Crew = ALONE,
 ) -> Path:
     """Write the checkpoint of ``step`` below the run ``directory``; returns its folder.
 
-    Raises RunFailure where there is no room for it; then nothing of it is left.
+    Every rank of a crew calls it, and returns when the leader has written. Raises RunFailure where there is
+    no room for it; then nothing of it is left.
     """
     weights = trained_weights(model, spec.trainer)
+    if crew.leads:
+        _write(directory, step, spec, model, tokenizer, state, weights, crew)
+    crew.each(None)
+    return directory / CHECKPOINTS_FOLDER / checkpoint_name(step)
+
+
+def _write(  # noqa: PLR0917 - what a checkpoint is made of
+    directory: Path,
+    step: int,
+    spec: JobSpec,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    state: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    crew: Crew,
+) -> None:
     needed = saved_bytes(model, spec.trainer) + tensor_bytes(state) + BESIDE_TENSORS
     refuse_without_room(directory, needed)
     final = directory / CHECKPOINTS_FOLDER / checkpoint_name(step)
@@ -60,7 +80,8 @@ def save_checkpoint(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        for folder in save_weights(model, spec.trainer, partial):
+        whole = weights if crew.size > 1 else None
+        for folder in save_weights(model, spec.trainer, partial, whole):
             tokenizer.save_pretrained(folder)
         (partial / SPEC_FILE).write_text(spec.model_dump_json(indent=2) + "\n")
         # Given a path, torch would hide why a write failed.
@@ -83,7 +104,6 @@ def save_checkpoint(
     shutil.rmtree(final, ignore_errors=True)
     partial.rename(final)
     _sync(final.parent)
-    return final
 
 
 def visible_checkpoints(directory: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 from core.models.adapter import with_adapter
 from core.optim import int8_bytes
 from core.optim.parts import part_elements
+from core.ranks import portion_of
 from core.spec.adapter import AdapterSpec, FullSpec, LoraSpec
 from core.spec.optimizer import (
     AdamWSpec,
@@ -79,7 +80,7 @@ def _named(
 ) -> StepCost:  # fmt: skip
     optimizer = named_optimizer(chosen, model, rate=0.0, seed=0)
     pairs = [
-        (parameter, optimizer.fresh_state(parameter, group))
+        (parameter, optimizer.fresh_state(portion_of(parameter), group))
         for group in optimizer.param_groups
         for parameter in group["params"]
     ]

@@ -11,10 +11,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.data.order import Steps
 from core.data.order import steps as ordered_steps
+from core.ranks import ALONE, Crew, let_go, spread
 from core.spec.file_read import FileRead
 from core.spec.job import JobSpec
 from core.spec.objective import updates_per_batch
+from core.spec.run import RANKS_FOLDER
 from core.streambp import attachment_of
+from core.streambp.anatomy import causal_lm, decoder_layers, decoder_of
 from core.train.base import base_of
 from core.train.heart import Heart
 from core.train.journal import Journal
@@ -25,6 +28,8 @@ from core.train.optimizer import build_optimizer
 from core.train.stop import StopRequest
 from core.train.stream import streamed
 from core.train.weights import trained_model
+
+_HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,12 @@ class Course:
     heart: Heart
     files: Sequence[FileRead] = ()
     """What the files held, to be told when the run begins."""
+    crew: Crew = ALONE
+
+    @property
+    def own_folder(self) -> Path:
+        """Where this rank may write what no other reads."""
+        return own_folder(self.directory, self.crew)
 
     def run(self, checkpoint: Path | None, stop: StopRequest) -> bool:
         """Walk from the beginning or from a ``checkpoint``; tell whether all steps are done.
@@ -62,11 +73,15 @@ class Course:
     def built(self, checkpoint: Path | None) -> Iterator[Built]:
         """Model, lesson and optimizer inside the block. Raises RunFailure."""
         spec, source, journal = self.spec, self.source, self.journal
-        model = trained_model(spec, source, checkpoint, device())
-        with streamed(model, spec.trainer.stream, self.directory, journal) as layers:
+        alone = self.crew.size == 1
+        # Weights are cut on their way to the device, which may not hold them whole.
+        model = trained_model(spec, source, checkpoint, device(self.crew) if alone else _HOST)
+        with streamed(model, spec.trainer.stream, self.own_folder, journal) as layers:
             rows, held_out = (self._kept_apart(x, model) for x in (self.rows, self.held_out))
             base = base_of(spec, source, model)
-            lesson = lesson_kind(spec)(spec, model, self.tokenizer, rows, held_out, base)
+            self._spread(model)
+            lesson = lesson_kind(spec)(spec, model, self.tokenizer, rows, held_out, base, self.crew)
+            let_go(model)
             lesson.beat = self.heart.beat
             with closing(lesson):
                 yield Built(self._loop(lesson, len(rows)), layers)
@@ -84,6 +99,13 @@ class Course:
         self.journal.started(loop.done, loop.total, rows, built.layers, self.files)
         _tell_step(self.spec, self.journal)
         return loop.run(stop)
+
+    def _spread(self, model: PreTrainedModel) -> None:
+        """Over the ranks; afterwards the embedding and what else no layer holds is the device's."""
+        strategy = self.spec.trainer.parallel.strategy
+        causal = causal_lm(model)
+        layers = [layer for _, layer in decoder_layers(causal, decoder_of(causal))]
+        spread(causal, layers, strategy, self.crew, device(self.crew))
 
     def _loop(self, lesson: Lesson, rows: int) -> Loop:
         return Loop(
@@ -119,9 +141,16 @@ class Course:
         return apart
 
 
-def device() -> torch.device:
-    """The GPU if there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def device(crew: Crew = ALONE) -> torch.device:
+    """The GPU if there is one; of several the rank's own."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", crew.rank) if crew.size > 1 else torch.device("cuda")
+
+
+def own_folder(directory: Path, crew: Crew) -> Path:
+    """The leader's is the run's own ``directory``."""
+    return directory if crew.leads else directory / RANKS_FOLDER / str(crew.rank)
 
 
 def _tell_step(spec: JobSpec, journal: Journal) -> None:

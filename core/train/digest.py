@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 from core.optim import exact_state
+from core.ranks import whole
 from core.spec.adapter import FullSpec
 from core.spec.trainer import TrainerSpec
 
@@ -36,12 +38,19 @@ def state_digest(weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> str
 
 
 def trained_weights(model: PreTrainedModel, trainer: TrainerSpec) -> dict[str, Tensor]:
-    """The model's own tensors that a run may change: beside an adapter its matrices, else all, as held."""
-    held = exact_state(model)
+    """The model's own tensors that a run may change: beside an adapter its matrices, else all, as held.
+
+    Those of a model that is spread over ranks are put together on the host, one at a time; all must ask.
+    """
+    held = {name: _here(value) for name, value in exact_state(model).items()}
     if isinstance(trainer.adapter, FullSpec):
         return held
     trained = {name for name, param in model.named_parameters() if param.requires_grad}
     return {name: value for name, value in held.items() if name in trained}
+
+
+def _here(value: Tensor) -> Tensor:
+    return whole(value).cpu() if isinstance(value, DTensor) else value
 
 
 def tensor_bytes(state: Any) -> int:

@@ -10,7 +10,8 @@ from hashlib import blake2b
 
 import torch
 
-from core.optim import FusedStep, NamedOptimizer
+from core.optim import FusedStep, NamedOptimizer, gradient_norm
+from core.ranks import let_go
 from core.spec.job import JobSpec
 from core.train.lessons import Learnt, Lesson
 
@@ -39,7 +40,9 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
-        learnt = self.lesson.learn(rows, number, self._fused)
+        # Of weights spread over ranks a gradient is whole only once it is reduced; torch tells of that.
+        settle = self._fused if self.lesson.crew.size == 1 else None
+        learnt = self.lesson.learn(rows, number, settle)
         figures = {"train_loss": learnt.loss, "learning_rate": learning_rate}
         if _finite(learnt.loss):
             figures["grad_norm"] = self._stepped() if learnt.signal else 0.0
@@ -53,6 +56,7 @@ class Learner:
             return self.lesson.measure()
         finally:
             self.model.train()
+            let_go(self.model)
 
     def _stepped(self) -> float:
         """Step what is not stepped yet; give the gradient's norm."""
@@ -64,9 +68,7 @@ class Learner:
         return norm
 
     def _gradient_norm(self) -> float:
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norms = torch._foreach_norm(gradients)  # noqa: SLF001 - what torch's own clipping calls
-        return float(torch.linalg.vector_norm(torch.stack(norms)))
+        return gradient_norm(self.model.parameters())
 
 
 def _finite(value: float) -> bool:

@@ -17,6 +17,7 @@ from core.train.recovery import check_loaded
 from core.train.skips import Skips, finite_part, not_finite, tell_left_out, tell_skipped
 from core.train.stop import StopRequest
 from core.train.weights import state_of
+from core.train.whole_state import load_whole_state, whole_state
 
 
 class Loop:
@@ -31,6 +32,7 @@ class Loop:
         self.lesson = learner.lesson
         self._steps = steps
         self._journal = journal
+        self._crew = learner.lesson.crew
         self._metrics: dict[str, float] = {}
         self._saved_at: int | None = None
         self._trained_tokens = 0
@@ -45,7 +47,7 @@ class Loop:
         Raises CheckpointDamaged where what was loaded is not what was saved.
         """
         state = load_state(checkpoint)
-        self._learner.optimizer.load_state_dict(state["optimizer"])
+        load_whole_state(self._learner.optimizer, state["optimizer"])
         if state["weights"]:
             load_exact_state(self._learner.model, state["weights"])
         self.lesson.load_state(state["lesson"])
@@ -56,14 +58,15 @@ class Loop:
         self._trained_tokens = state["trained_tokens"]
         self._metrics = state["metrics"]
         self.done = self._saved_at = state["step"]
-        check_loaded(checkpoint, self._learner.model, self._spec.trainer, self._state())
+        model, trainer = self._learner.model, self._spec.trainer
+        check_loaded(checkpoint, model, trainer, self._state(), self._crew)
 
     def run(self, stop: StopRequest) -> bool:
         """Walk the remaining steps; returns whether all are done, False if asked to stop."""
         meter = self._meter()
         if self.done == 0:
             self._evaluate()
-        while self.done < len(self._steps) and not stop.asked and not self._patience_is_over:
+        while self.done < len(self._steps) and not self._ends(stop):
             self._step(meter)
             if self._due(self._spec.trainer.evaluation.every):
                 self._evaluate()
@@ -77,6 +80,10 @@ class Loop:
         self._tell_early_stop()
         self._journal.finished(self.done, self._trained_tokens, self._metrics)
         return True
+
+    def _ends(self, stop: StopRequest) -> bool:
+        """Whether this is to be the end, by the wish of any rank's process: all stop after the same step."""
+        return self._patience_is_over or self._crew.any(stop.asked)
 
     def _step(self, meter: Meter) -> None:
         rows = self._steps[self.done]
@@ -157,12 +164,14 @@ class Loop:
             model=self._learner.model,
             tokenizer=self.lesson.tokenizer,
             state=self._state(),
+            crew=self._crew,
         )
         self._saved_at = self.done
         path = folder.relative_to(self._directory).as_posix()
         best_step = None if self._best is None else self._best.step
         self._journal.saved(self.done, path, self._metrics, best_step)
-        drop_old(folder, self._spec.trainer.checkpoint.keep_last, best_step)
+        if self._crew.leads:
+            drop_old(folder, self._spec.trainer.checkpoint.keep_last, best_step)
 
     def _state(self) -> dict[str, Any]:
         """All that a run goes on from, beside its weights."""
@@ -170,7 +179,7 @@ class Loop:
             "step": self.done,
             "trained_tokens": self._trained_tokens,
             "metrics": self._metrics,
-            "optimizer": self._learner.optimizer.state_dict(),
+            "optimizer": whole_state(self._learner.optimizer),
             "weights": state_of(self._learner.model, self._spec.trainer),
             "lesson": self.lesson.state(),
             "best": {best.param: best.state() for best in self._watched},

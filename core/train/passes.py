@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from core.data.encoded import Row, right_pad
+from core.ranks import ALONE, Crew, shares
 from core.streambp import Layout
 
 NOT_SCORED = -100
 PAD_ID = 0
+BLANK_TOKENS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,15 @@ class Pass:
         return (self.target_ids_BT != NOT_SCORED).float()
 
 
-def passes(rows: Sequence[Row], tokens_per_pass: int, device: torch.device) -> Iterator[Pass]:
-    """All ``rows``, longest first, at most ``tokens_per_pass`` padded tokens at once (or one row)."""
-    for group in grouped([len(row) for row in rows], tokens_per_pass):
-        yield _as_pass([rows[index] for index in group], device)
+def passes(
+    rows: Sequence[Row], tokens_per_pass: int, device: torch.device, crew: Crew = ALONE
+) -> Iterator[Pass]:
+    """This rank's of ``rows``, longest first, at most ``tokens_per_pass`` padded tokens at once (or one row).
+
+    Every rank makes as many passes: those that it has no rows for score nothing.
+    """
+    for group in dealt([len(row) for row in rows], tokens_per_pass, crew):
+        yield _as_pass([rows[index] for index in group], device) if group else _blank(device)
 
 
 def largest_passes(
@@ -71,6 +78,33 @@ def grouped(lengths: Sequence[int], tokens_per_pass: int) -> Iterator[list[int]]
         size = _rows_at_once(lengths[left[0]], tokens_per_pass)
         yield left[:size]
         left = left[size:]
+
+
+def dealt(lengths: Sequence[int], tokens_per_pass: int, crew: Crew) -> list[list[int]]:
+    """As `grouped`, of this rank's share; empty groups at the end, until all ranks have as many."""
+    groups = [
+        [
+            [share[index] for index in group]
+            for group in grouped(_of(lengths, share), tokens_per_pass)
+        ]
+        for share in shares(lengths, crew.size)
+    ]
+    mine = groups[crew.rank]
+    return mine + [[] for _ in range(max(map(len, groups)) - len(mine))]
+
+
+def blank_ids(device: torch.device) -> tuple[Tensor, Layout]:
+    """A row of padding, for a rank that must walk through the model beside the others."""
+    return torch.full((1, BLANK_TOKENS), PAD_ID, device=device), Layout.packed([[2]], BLANK_TOKENS)
+
+
+def _of(lengths: Sequence[int], share: Sequence[int]) -> list[int]:
+    return [lengths[index] for index in share]
+
+
+def _blank(device: torch.device) -> Pass:
+    ids_BT, layout = blank_ids(device)
+    return Pass(ids_BT, torch.full_like(ids_BT, NOT_SCORED), layout)
 
 
 def _rows_at_once(longest: int, tokens_per_pass: int) -> int:

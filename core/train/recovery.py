@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from core.ranks import ALONE, Crew
 from core.spec.errors import ExitCode, JobError, RunFailure
 from core.spec.trainer import TrainerSpec
 from core.train.checkpoint import damaged_file, manifest_of, visible_checkpoints
@@ -56,13 +57,18 @@ def resumable(
 
 
 def check_loaded(
-    folder: Path, model: PreTrainedModel, trainer: TrainerSpec, state: Mapping[str, Any]
+    folder: Path,
+    model: PreTrainedModel,
+    trainer: TrainerSpec,
+    state: Mapping[str, Any],
+    crew: Crew = ALONE,
 ) -> None:
-    """Raise CheckpointDamaged unless what was loaded from ``folder`` has the digest of what was saved."""
+    """Raise CheckpointDamaged, on every rank, unless what was loaded has the digest of what was saved."""
     manifest = manifest_of(folder)
     if manifest is None or manifest.digest is None:
         return
-    if state_digest(trained_weights(model, trainer), state) != manifest.digest:
+    weights = trained_weights(model, trainer)
+    if crew.any(crew.leads and state_digest(weights, state) != manifest.digest):
         raise CheckpointDamaged(folder, "the state")
 
 

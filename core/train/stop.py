@@ -1,6 +1,7 @@
 """When to stop: a signal asks for it, and the death of the parent forces it."""
 
 import os
+import select
 import signal
 import threading
 
@@ -18,6 +19,22 @@ class StopRequest:
     def _ask(self, *_: object) -> None:
         self.asked = True
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def end_with_process(pid: int) -> None:
+    """End this process when its parent, of this ``pid``, is gone, however that ended."""
+
+    def wait() -> None:
+        select.select([descriptor], [], [])
+        os._exit(ExitCode.orphaned)
+
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        os._exit(ExitCode.orphaned)
+    if os.getppid() != pid:
+        os._exit(ExitCode.orphaned)
+    threading.Thread(target=wait, name="launcher-watch", daemon=True).start()
 
 
 def end_with_parent(fd: int) -> None:

@@ -5,6 +5,7 @@ and scales in the training state, from which a run goes on bit for bit. Beside a
 frozen: then the adapter alone is saved, in every checkpoint, and beside it the merged model if asked for.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from transformers import PreTrainedModel
 from core.models.adapter import load_adapter, merged_tensors, save_adapter, with_adapter
 from core.models.load import load_model
 from core.optim import OptimError, dequantised_tensors, exact_state, quantise_model
+from core.ranks import as_stock
 from core.spec.adapter import FullSpec
 from core.spec.errors import spec_failure
 from core.spec.job import JobSpec
@@ -60,11 +62,19 @@ def trained_model(
     return model
 
 
-def save_weights(model: PreTrainedModel, trainer: TrainerSpec, folder: Path) -> list[Path]:
-    """Write what was trained into ``folder``; gives the folders that hold a model or an adapter."""
+def save_weights(
+    model: PreTrainedModel, trainer: TrainerSpec, folder: Path, whole: Mapping[str, Tensor] | None
+) -> list[Path]:
+    """Write what was trained into ``folder``; gives the folders that hold a model or an adapter.
+
+    ``whole``: all tensors of a model that is spread over ranks.
+    """
     if isinstance(trainer.adapter, FullSpec):
         tensors = dict(dequantised_tensors(model)) if trainer.precision == "int8" else None
-        model.save_pretrained(folder, state_dict=tensors)
+        if whole is not None:
+            tensors = dict(whole)
+        with as_stock(model):
+            model.save_pretrained(folder, state_dict=tensors)
         return [folder]
     save_adapter(model, folder)
     if not trainer.adapter.merge:

@@ -77,7 +77,7 @@ def test_a_device_is_chosen_among_those_that_the_worker_may_see(visible, found):
 @pytest.mark.parametrize("gpu", ["5", None])
 def test_a_trainer_sees_the_device_of_its_slot_alone(tmp_path, monkeypatch, gpu):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "all of them")
-    with Trainer(tmp_path, tmp_path / "cache", 0, gpu) as trainer:
+    with Trainer(tmp_path, tmp_path / "cache", 0, gpus=gpu) as trainer:
         pid = trainer._process.pid
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     assert f"CUDA_VISIBLE_DEVICES={gpu or 'all of them'}".encode() in environment
@@ -85,4 +85,4 @@ def test_a_trainer_sees_the_device_of_its_slot_alone(tmp_path, monkeypatch, gpu)
 
 def test_a_process_takes_jobs_that_fit_its_device(settings):
     context = WorkerContext.open(settings, Device("one", 100, "0"))
-    assert (context.settings.device_bytes, context.gpu) == (100, "0")
+    assert (context.room.bytes, context.room.devices, context.gpus(1)) == (100, 1, "0")

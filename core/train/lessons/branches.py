@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from core.data.branches import Branches, whole_rows
+from core.ranks import ALONE, Crew
 from core.streambp import Layout, Shared
-from core.train.passes import PAD_ID, grouped
+from core.train.passes import PAD_ID, blank_ids, dealt
 
 NO_ANSWER = -1
 
@@ -49,14 +50,24 @@ class BranchPass:
 
 
 def branch_passes(
-    branches: Sequence[Branches], tokens_per_pass: int, device: torch.device, *, share: bool
+    branches: Sequence[Branches],
+    tokens_per_pass: int,
+    device: torch.device,
+    *,
+    share: bool,
+    crew: Crew = ALONE,
 ) -> Iterator[BranchPass]:
-    """All ``branches``, longest first, at most ``tokens_per_pass`` padded tokens at once (or one of them).
+    """This rank's ``branches``, longest first, at most ``tokens_per_pass`` padded tokens at once (or one).
 
-    ``share``: compute a prompt once for its answers.
+    ``share``: compute a prompt once for its answers. Every rank makes as many passes; those that it has
+    nothing for have no members.
     """
     lengths = [len(one) if share else _padded_tokens(one) for one in branches]
-    for group in grouped(lengths, tokens_per_pass):
+    for group in dealt(lengths, tokens_per_pass, crew):
+        if not group:
+            ids_BT, layout = blank_ids(device)
+            yield BranchPass([], ids_BT, torch.full_like(ids_BT, NO_ANSWER), layout)
+            continue
         chosen = [branches[index] for index in group]
         rows, documents = _shared(chosen) if share else _apart(chosen)
         width = max(len(ids) for ids, _ in rows)

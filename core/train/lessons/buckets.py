@@ -3,6 +3,9 @@
 Positions are counted within a token's own document: 0-4k, 4-16k, 16-64k, and so on by factors of four.
 """
 
+from collections.abc import Iterable
+from typing import Self
+
 import torch
 from torch import Tensor
 
@@ -24,6 +27,16 @@ class PositionBuckets:
             loss, weight = self._sums.get(bucket, (0.0, 0.0))
             loss += float((loss_BT * chosen_BT).sum())
             self._sums[bucket] = loss, weight + float(chosen_BT.sum())
+
+    @classmethod
+    def merged(cls, others: Iterable[Self]) -> Self:
+        """The sums of several together."""
+        merged = cls()
+        for other in others:
+            for bucket, (loss, weight) in other._sums.items():  # noqa: SLF001 - its own class
+                here = merged._sums.get(bucket, (0.0, 0.0))
+                merged._sums[bucket] = here[0] + loss, here[1] + weight
+        return merged
 
     def metrics(self, name: str) -> dict[str, float]:
         """The mean under `name`; beside it, where there are several, each bucket's, as `name_4k-16k`."""

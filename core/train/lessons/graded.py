@@ -1,7 +1,7 @@
 """Sampled answers with what they are worth: what one or more optimizer steps learn from."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from core.graders.grade import Pair
 from core.graders.sample import Sample
 from core.graders.verdict import Grade
 from core.objectives import advantages
+from core.ranks import ALONE, Crew
 from core.rollout import Answer
 from core.spec.errors import data_failure
 from core.spec.objective import GrpoSpec
@@ -22,7 +23,9 @@ from core.spec.objective import GrpoSpec
 
 @dataclass(slots=True)
 class GradedAnswers:
-    """Groups; ``advantage_A``: of all their answers in order. ``old``, ``reference``: tables of each pass.
+    """Groups; ``advantage_A``: of all their answers in order.
+
+    ``old``, ``reference``: log-probabilities of an answer's tokens, by its number, of answers scored here.
 
     ``has_signal``: whether anything is to be learnt: answers that differ in reward, or a divergence.
     """
@@ -31,8 +34,8 @@ class GradedAnswers:
     advantage_A: Tensor
     has_signal: bool
     metrics: dict[str, float]
-    old: list[Tensor] | None = None
-    reference: list[Tensor] | None = None
+    old: dict[int, Tensor] | None = None
+    reference: dict[int, Tensor] | None = None
 
     @property
     def tokens(self) -> int:
@@ -45,8 +48,8 @@ class GradedAnswers:
             Group(group.prompt_ids, (answer,)) for group in self.groups for answer in group.answers
         ]
 
-    def state(self) -> dict[str, Any]:
-        """Plain numbers and tensors, from which the same batch can be made."""
+    def state(self, crew: Crew = ALONE) -> dict[str, Any]:
+        """Plain numbers and tensors, from which the same batch can be made, of all ranks together."""
         return {
             "groups": [
                 [group.prompt_ids, [answer.input_ids for answer in group.answers]]
@@ -55,8 +58,8 @@ class GradedAnswers:
             "advantage": self.advantage_A,
             "has_signal": self.has_signal,
             "metrics": self.metrics,
-            "old": self.old,
-            "reference": self.reference,
+            "old": _together(crew.each(self.old)),
+            "reference": _together(crew.each(self.reference)),
         }
 
     @classmethod
@@ -70,6 +73,30 @@ class GradedAnswers:
             state["old"],
             state["reference"],
         )
+
+
+def by_answer(x_BT: Tensor, answer_BT: Tensor, numbers: Sequence[int]) -> dict[int, Tensor]:
+    """What a pass's table says of each answer's tokens, on the host, by the answers' ``numbers``."""
+    scored_BT = (answer_BT >= 0).to(x_BT.device)
+    sizes = torch.bincount(answer_BT[answer_BT >= 0], minlength=len(numbers)).tolist()
+    return dict(zip(numbers, x_BT[scored_BT].cpu().split(sizes), strict=True))
+
+
+def table(
+    values: Mapping[int, Tensor], answer_BT: Tensor, numbers: Sequence[int], like_BT: Tensor
+) -> Tensor:
+    """The table that `by_answer` took apart, 0 where nothing is scored."""
+    x_BT = torch.zeros_like(like_BT)
+    if numbers:
+        x_N = torch.cat([values[number] for number in numbers])
+        x_BT[(answer_BT >= 0).to(x_BT.device)] = x_N.to(x_BT)
+    return x_BT
+
+
+def _together(told: Sequence[dict[int, Tensor] | None]) -> dict[int, Tensor] | None:
+    if told[0] is None:
+        return None
+    return {number: value for one in told if one for number, value in one.items()}
 
 
 def graded(

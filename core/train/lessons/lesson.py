@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from core.data.parse import ParsedRow
+from core.ranks import ALONE, Crew, syncing
 from core.spec.job import JobSpec
 from core.streambp.ledger import Settle
 from core.train.lessons.reading import RESOLVED, Reading, Rows
@@ -63,8 +64,10 @@ class Lesson(ABC):
         rows: Sequence[Any],
         held_out: Sequence[Any],
         base: Base | None = None,
+        crew: Crew = ALONE,
     ) -> None:
         self.spec = spec
+        self.crew = crew
         self.base = base or _no_base
         self.model = model
         self.tokenizer = tokenizer
@@ -84,6 +87,13 @@ class Lesson(ABC):
     def tile(self) -> int:
         """Tokens whose logits exist at once."""
         return self.spec.trainer.stream.head_chunk_tokens
+
+    def walked(self, passes: Iterable[T]) -> Iterator[T]:
+        """A step's passes, as `beating`; whoever holds gradients is told which is the last."""
+        whole = list(passes)
+        for number, part in enumerate(self.beating(whole), start=1):
+            syncing(self.model, last=number == len(whole))
+            yield part
 
     def beating(self, parts: Iterable[T]) -> Iterator[T]:
         """The ``parts``, each of which has been dealt with when the next is asked for."""

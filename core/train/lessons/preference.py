@@ -20,6 +20,7 @@ from core.data.lengths import Lengths
 from core.data.pair import EncodedPair, encode_pair, fit_pairs
 from core.data.parse import ParsedRow
 from core.objectives import Loss, answer_sums, dpo
+from core.ranks import ALONE, Crew
 from core.spec.job import JobSpec
 from core.spec.objective import DpoSpec
 from core.streambp import answer_logps, attachment_of
@@ -48,8 +49,9 @@ class PreferenceLesson(Lesson):
         rows: Sequence[EncodedPair],
         held_out: Sequence[EncodedPair],
         base: Base | None = None,
+        crew: Crew = ALONE,
     ) -> None:
-        super().__init__(spec, model, tokenizer, rows, held_out, base)
+        super().__init__(spec, model, tokenizer, rows, held_out, base, crew)
         assert isinstance(spec.trainer.objective, DpoSpec)
         self._objective = spec.trainer.objective
         self._mixing = attachment_of(model).mixing
@@ -96,9 +98,11 @@ class PreferenceLesson(Lesson):
         reference_PS = self._reference["rows"][list(rows)] if self._reference else None
         figures: dict[str, float] = {}
         tokens = 0
-        for part in self._passes(pairs):
+        for part in self.walked(self._passes(pairs)):
             figures = _added(figures, self._learn(part, len(pairs), reference_PS))
-            tokens += part.tokens
+            tokens += part.tokens if part.members else 0
+        figures = self.crew.sums(figures | {"tokens": tokens})
+        tokens = round(figures.pop("tokens"))
         metrics = _means(figures)
         targets = sum(pair.targets for pair in pairs)
         return Learnt(metrics.pop("loss"), tokens=tokens, targets=targets, metrics=metrics)
@@ -108,9 +112,9 @@ class PreferenceLesson(Lesson):
         """Means over the held-out pairs, as of a step's."""
         reference_RS = self._reference.get("held_out")
         figures: dict[str, float] = {}
-        for part in self._passes(self.held_out):
+        for part in self.beating(self._passes(self.held_out)):
             figures = _added(figures, self._loss(part, len(self.held_out), reference_RS).sums)
-        metrics = _means(figures)
+        metrics = _means(self.crew.sums(figures))
         valid = {"full_valid_loss": metrics.pop("loss")}
         return valid | {f"valid_{name}": value for name, value in metrics.items()}
 
@@ -129,9 +133,9 @@ class PreferenceLesson(Lesson):
     @torch.no_grad()
     def _logps(self, pairs: Sequence[EncodedPair]) -> Tensor:
         logp_RS = torch.zeros(len(pairs), 2, dtype=torch.float64)
-        for part in self._passes(pairs):
+        for part in self.beating(self._passes(pairs)):
             logp_RS[part.members] = self._scored(part)[0].cpu()
-        return logp_RS
+        return self.crew.total(logp_RS)
 
     def _scored(self, part: BranchPass) -> tuple[Tensor, Tensor]:
         """(logp_PS, tokens_PS): each answer's log-probability and its scored tokens."""
@@ -141,11 +145,13 @@ class PreferenceLesson(Lesson):
             head_chunk_tokens=self.tile,
         )
         logp_A, tokens_A = answer_sums(logp_BT, part.answer_BT, 2 * len(part.members))
-        return logp_A.view(-1, 2), tokens_A.view(-1, 2)
+        shape = len(part.members), 2
+        return logp_A.view(shape), tokens_A.view(shape)
 
     def _passes(self, pairs: Sequence[EncodedPair]) -> Iterator[BranchPass]:
-        share = not self._mixing
-        return self.beating(branch_passes(pairs, self.tokens_per_pass, self.device, share=share))
+        return branch_passes(
+            pairs, self.tokens_per_pass, self.device, share=not self._mixing, crew=self.crew
+        )
 
 
 def _encoded(row: ParsedRow, tokenizer: PreTrainedTokenizerBase) -> EncodedPair:

@@ -9,6 +9,7 @@ Legend: B batch, T tokens, P prompts, G answers of each, A answers of the step, 
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -23,13 +24,14 @@ from core.data.prompts import encode_item, fit_prompts
 from core.graders.check import refusals
 from core.graders.grade import Grading
 from core.objectives import grpo, step_normaliser
-from core.rollout import PolicySampler, Sampling, SamplingError, Stream, stop_ids
+from core.ranks import gathered, shares
+from core.rollout import Answer, PolicySampler, Sampling, SamplingError, Stream, stop_ids
 from core.spec.errors import spec_failure
 from core.spec.objective import GrpoSpec
 from core.streambp import answer_logps, attachment_of
 from core.streambp.ledger import Settle
 from core.train.lessons.branches import BranchPass, branch_passes
-from core.train.lessons.graded import GradedAnswers, graded
+from core.train.lessons.graded import GradedAnswers, by_answer, graded, table
 from core.train.lessons.lesson import (
     Learnt,
     Lesson,
@@ -123,7 +125,9 @@ class ReinforcedLesson(Lesson):
 
     def state(self) -> dict[str, Any]:
         """The batch, where more steps are to be made on it."""
-        return {} if self._batch is None else {"batch": self._batch.state()}
+        if self._batch is None:
+            return {}
+        return {"batch": self._batch.state(self.crew)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take what `state` gave."""
@@ -146,43 +150,59 @@ class ReinforcedLesson(Lesson):
         sampling = Sampling(
             count, self._objective.max_completion_tokens, self._stops, self._objective.temperature
         )
-        ids = [prompt.input_ids for prompt in prompts]
-        answers = self._sampler.sample(ids, rows=list(rows), stream=stream, sampling=sampling)
-        return graded(
-            self._objective,
-            prompts,
-            answers,
-            self.tokenizer,
-            self._stops,
-            lambda asked: self.beating(self._grading.grades(asked)),
-        )
+        answers = self._drawn(prompts, rows, stream, sampling)
+        found = None
+        if self.crew.leads:
+            found = graded(
+                self._objective,
+                prompts,
+                answers,
+                self.tokenizer,
+                self._stops,
+                lambda asked: self.beating(self._grading.grades(asked)),
+            )
+        return self.crew.told(found)
+
+    def _drawn(
+        self, prompts: Sequence[Any], rows: Sequence[int], stream: Stream, sampling: Sampling
+    ) -> list[list[Answer]]:
+        """Answers to all prompts, each drawn by one rank: what is drawn is keyed by its row alone."""
+        dealt = shares([len(prompt) for prompt in prompts], self.crew.size)
+        mine = self.crew.dealt(dealt)
+        ids = [prompts[index].input_ids for index in mine]
+        with gathered(self.model):
+            drawn = self._sampler.sample(
+                ids, rows=[rows[index] for index in mine], stream=stream, sampling=sampling
+            )
+        told = dict(zip(chain(*dealt), chain(*self.crew.each(drawn)), strict=True))
+        return [told[index] for index in range(len(prompts))]
 
     def _learn(self, batch: GradedAnswers, normaliser: float) -> dict[str, float]:
         """Add the gradients of all answers; sums of figures."""
-        old: list[Tensor] = []
+        old: dict[int, Tensor] = {}
         sums: dict[str, float] = {}
-        for number, part in enumerate(self._passes(batch)):
+        for part in self.walked(self._passes(batch)):
             logp_BT, entropy_BT = self._scores(part)
-            old_BT = logp_BT.detach()
-            if batch.old is not None:
-                old_BT = batch.old[number].to(logp_BT.device)
-            old.append(old_BT)
-            reference = None if batch.reference is None else batch.reference[number]
+            numbers = self._numbers(batch, part)
+            if batch.old is None:
+                old |= by_answer(logp_BT.detach(), part.answer_BT, numbers)
             loss = grpo(
                 logp_BT,
-                old_BT,
+                table(batch.old or old, part.answer_BT, numbers, logp_BT),
                 part.answer_BT,
-                batch.advantage_A[self._numbers(batch, part)].to(logp_BT.device),
+                batch.advantage_A[numbers].to(logp_BT.device),
                 self._objective,
                 normaliser=normaliser,
-                reference_BT=None if reference is None else reference.to(logp_BT.device),
+                reference_BT=None
+                if batch.reference is None
+                else table(batch.reference, part.answer_BT, numbers, logp_BT),
                 entropy_BT=entropy_BT.detach(),
             )
             loss.value.backward()
             for name, value in loss.sums.items():
                 sums[name] = sums.get(name, 0.0) + value
-        batch.old = old
-        return sums
+        batch.old = batch.old or old
+        return self.crew.sums(sums)
 
     def _scores(self, part: BranchPass) -> tuple[Tensor, Tensor]:
         return answer_logps(
@@ -193,23 +213,25 @@ class ReinforcedLesson(Lesson):
             with_entropy=True,
         )
 
-    def _reference(self, batch: GradedAnswers) -> list[Tensor]:
+    def _reference(self, batch: GradedAnswers) -> dict[int, Tensor]:
+        found: dict[int, Tensor] = {}
         with torch.no_grad(), self.base() as base:
-            return [
-                answer_logps(
+            for part in self.beating(self._passes(batch)):
+                logp_BT = answer_logps(
                     base,
                     *part.scored,
                     head_chunk_tokens=self.tile,
                     temperature=self._objective.temperature,
                 )
-                for part in self._passes(batch)
-            ]
+                found |= by_answer(logp_BT, part.answer_BT, self._numbers(batch, part))
+        return found
 
     def _passes(self, batch: GradedAnswers) -> Iterator[BranchPass]:
         """Where layers mix documents, each answer by itself: a group of them may be large."""
         groups = batch.alone() if self._mixing else batch.groups
-        share = not self._mixing
-        return self.beating(branch_passes(groups, self.tokens_per_pass, self.device, share=share))
+        return branch_passes(
+            groups, self.tokens_per_pass, self.device, share=not self._mixing, crew=self.crew
+        )
 
     def _numbers(self, batch: GradedAnswers, part: BranchPass) -> list[int]:
         """Which of the batch's answers those of a pass are, in order."""

@@ -48,22 +48,25 @@ class SupervisedLesson(Lesson):
         """Cross-entropy is linear in the log-probabilities, so the head is walked once a pass."""
         chosen = [self.rows[index] for index in rows]
         count = target_count(chosen)
-        total = sum(
-            self._learn(part, count, settle).sums["token_loss"] for part in self._passes(chosen)
+        here = sum(
+            self._learn(part, count, settle).sums["token_loss"]
+            for part in self.walked(self._passes(chosen))
         )
+        total = self.crew.sums({"token_loss": here})["token_loss"]
         return Learnt(total / count, tokens=sum(map(len, chosen)), targets=count)
 
     @torch.no_grad()
     def measure(self) -> dict[str, float]:
         """Mean loss of the held-out targets in nats, and by where in its document a target stands."""
         buckets = PositionBuckets()
-        for part in self._passes(self.held_out):
+        for part in self.beating(self._passes(self.held_out)):
             logp_BT = token_logps(self.model, *part.scored, head_chunk_tokens=self.tile)
             buckets.add(-logp_BT, part.weight_BT, part.layout.position_ids())
+        buckets = PositionBuckets.merged(self.crew.each(buckets))
         return buckets.metrics("full_valid_loss")
 
     def _passes(self, rows: Sequence[Encoded]) -> Iterator[Pass]:
-        return self.beating(passes(rows, self.tokens_per_pass, self.device))
+        return passes(rows, self.tokens_per_pass, self.device, self.crew)
 
     def _learn(self, part: Pass, normaliser: float, settle: Settle | None) -> Loss:
         def objective(logp_BT: Tensor) -> Loss:

@@ -6,6 +6,7 @@ from core.spec.errors import JobError
 from core.spec.trainer import TrainerSpec
 from core.store.attempts import Retries, fail_attempt
 from core.store.jobs import get_job
+from core.store.placement import Room
 from core.store.queue import claim_next, queued_jobs, waiting
 from core.store.tables import JobRow
 from core.store.workers import report_worker
@@ -15,9 +16,9 @@ GIB = 2**30
 
 @pytest.fixture
 def claim(database):
-    def do(**memory):
+    def do(**offered):
         with database.begin() as session:
-            lease = claim_next(session, worker="w", lease_s=60.0, **memory)
+            lease = claim_next(session, worker="w", lease_s=60.0, **offered)
         return lease and lease.job_id
 
     return do
@@ -67,8 +68,8 @@ def test_a_job_that_does_not_fit_is_passed_over(claim, new_job, plan):
     large, small = new_job(), new_job()
     plan(large, 8 * GIB)
     plan(small, 2 * GIB)
-    assert [claim(device_bytes=4 * GIB) for _ in range(2)] == [small, None]
-    assert claim(device_bytes=8 * GIB) == large
+    assert [claim(room=Room(bytes=4 * GIB)) for _ in range(2)] == [small, None]
+    assert claim(room=Room(bytes=8 * GIB)) == large
 
 
 def test_a_worker_that_does_not_know_its_memory_takes_any(claim, new_job, plan):

@@ -6,6 +6,7 @@ from core.spec.errors import JobError
 from core.store.attempts import Retries, fail_attempt
 from core.store.checkpoints import add_checkpoint
 from core.store.leases import claim_job
+from core.store.placement import Room
 from core.store.queue import claim_next
 from core.store.workers import report_worker
 
@@ -55,7 +56,7 @@ def test_a_job_that_does_not_fit_goes_to_a_larger_worker_once(database, read_job
         report_worker(session, "large", version="1", device="cpu", device_bytes=need)
     assert fail_again(too_large) is True
     with database.begin() as session:
-        assert claim_next(session, worker="small", lease_s=60.0, device_bytes=need // 2) is None
+        assert claim_next(session, worker="small", lease_s=60.0, room=Room(bytes=need // 2)) is None
     assert read_job(fail_again.job_id).failures == 0
     assert fail_again(too_large) is False
     assert read_job(fail_again.job_id).error["code"] == "insufficient_memory"

@@ -3,6 +3,7 @@
 import pytest
 
 from core.spec.job import JobSpec
+from core.spec.trainer import TrainerSpec
 from core.store.leases import claim_job
 from core.store.speeds import earlier_speeds
 from core.store.tables import JobRow, MetricRow
@@ -62,6 +63,7 @@ def test_several_runs_widen_the_range(ran, found):
         {"trainer": {"adapter": {"kind": "lora"}}},
         {"trainer": {"optimizer": {"kind": "adamw"}}},
         {"trainer": {"step": "two_phase"}},
+        {"trainer": {"parallel": {"devices": 2}}},
     ],
     ids=str,
 )
@@ -69,6 +71,14 @@ def test_a_run_of_another_kind_says_nothing(ran, found, other):
     ran([10.0] * 9)
     assert found() is not None
     assert found(**other) is None
+
+
+def test_runs_on_as_many_devices_spread_alike_count(ran, found):
+    spread = {"parallel": {"devices": 2, "strategy": "ddp"}}
+    ran([10.0] * 9, trainer=TrainerSpec.parse(spread))
+    assert found(trainer=spread).runs == 1
+    assert found(trainer={"parallel": {"devices": 2, "strategy": "fsdp"}}) is None
+    assert found() is None
 
 
 def test_rows_of_another_length_say_nothing(ran, found):
