@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+FOLDERS = ("docs", "examples", "deploy")
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md")),
+]
 
 
 def test_the_page_of_the_spec_is_current():
