@@ -33,8 +33,9 @@ class Crew:
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     def leave(self) -> None:
-        """Close the connections to the others."""
+        """Close the connections to the others, once all are here: a launcher ends those that stay behind."""
         if self.size > 1:
+            self.each(None)
             distributed.destroy_process_group()
 
     @property

@@ -50,7 +50,11 @@ def launched(
         envs={rank: _environment(rank, devices, store.port) for rank in ranks},
         logs_specs=DefaultLogsSpecs(log_dir=str(folder), tee=Std.ALL),
     )
-    codes = _followed(context, stop)
+    stop.listen()  # torch's launcher would raise at SIGTERM, and its ranks would never hear of it
+    try:
+        codes = _followed(context, stop)
+    finally:
+        context.close()
     cause = _cause(codes)
     if cause is None:
         return ExitCode.done

@@ -13,6 +13,10 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.asked = False
+        self.listen()
+
+    def listen(self) -> None:
+        """Hear the signals again, where a library has taken them for itself."""
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, self._ask)
 

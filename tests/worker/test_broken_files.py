@@ -36,7 +36,7 @@ def client(database_url, broker_url, toy_models_dir, secret):
     app.state.service.database.close()
 
 
-@pytest.mark.parametrize("data", [GOOD * 3, gzip.compress(GOOD)])
+@pytest.mark.parametrize("data", [GOOD * 3, gzip.compress(GOOD, mtime=0)])
 def test_a_good_file_is_processed(client, context, data):
     assert _checked(client, context, data)["status"] == "processed"
 

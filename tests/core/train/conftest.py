@@ -109,6 +109,8 @@ def row_of() -> Callable[..., dict[str, Any]]:
     """A row for this objective. ``letter`` begins the question; ``times``: how long answers are."""
 
     def row(kind: str, number: int, times: int, letter: str = "") -> dict[str, Any]:
+        if kind == "pretrain":
+            return {"text": f"{letter}{number} yes" * (1 + times)}
         question = {"role": "user", "content": f"{letter}{number}?"}
         answers = [{"role": "assistant", "content": x * (1 + times)} for x in ("yes", "no")]
         if kind == "dpo":
