@@ -24,7 +24,7 @@ demo: $(INSTALLED) ## Fine-tune a small model through the whole service
 	$(BIN)/python examples/demo.py
 
 test: $(INSTALLED) lint types ## Everything: lint, types, contracts, tests on real servers
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 fast: $(INSTALLED) ## The tests that take no more than a moment
 	$(BIN)/python -m pytest -q -m 'not slow' --ignore=tests/e2e
