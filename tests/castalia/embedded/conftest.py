@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,12 +28,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def postgres(template: Path, tmp_path: Path) -> PostgresServer:
-    """A prepared server that does not run yet."""
-    shutil.copytree(template, tmp_path / "postgres", symlinks=True)
-    server = PostgresServer(tmp_path / "postgres", free_port())
-    server.prepare()
-    return server
+def postgres(template: Path) -> Iterator[PostgresServer]:
+    """A prepared server that does not run yet, below a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="castalia-") as folder:
+        Path(folder).chmod(0o755)  # the server may belong to another user than the test
+        shutil.copytree(template, Path(folder) / "postgres", symlinks=True)
+        server = PostgresServer(Path(folder) / "postgres", free_port())
+        server.prepare()
+        yield server
 
 
 @pytest.fixture
