@@ -26,9 +26,7 @@ class FusedStep:
         self._params = [p for group in optimizer.param_groups for p in group["params"]]
         self._norms: list[Tensor] = []
         for param in self._params:
-            if isinstance(
-                param, DTensor
-            ):  # its gradient is here once it is reduced, and comes by itself
+            if isinstance(param, DTensor):  # torch tells when its gradient is reduced
                 param.register_post_accumulate_grad_hook(self)
             elif param.dtype.itemsize < torch.float32.itemsize:
                 param.grad_dtype = torch.float32

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from core.spec.agreement import check_agreement
 from core.spec.model import ModelFacts
+from core.spec.parallel import ParallelSpec
 from core.spec.problems import Problem
 from core.spec.spreading import check_parallel
 from core.spec.stepping import check_precision, chosen_step
@@ -58,6 +59,11 @@ class JobSpec(Spec):
     def base(self) -> str:
         """The base model, whose configuration the trained one has."""
         return self.base_model or self.model
+
+    def on_devices(self, parallel: ParallelSpec) -> Self:
+        """The same job on other devices: no result depends on them."""
+        trainer = self.trainer.model_copy(update={"parallel": parallel})
+        return self.model_copy(update={"trainer": trainer})
 
     def resolved(self, facts: ModelFacts) -> Self:
         """This spec with every open value filled in for the model of ``facts``.

@@ -21,6 +21,4 @@ def with_devices(spec: JobSpec, devices: int | None) -> JobSpec:
     parallel = spec.trainer.parallel
     if devices is None or parallel.devices <= devices:
         return spec
-    fewer = parallel.model_copy(update={"devices": devices})
-    trainer = spec.trainer.model_copy(update={"parallel": fewer})
-    return spec.model_copy(update={"trainer": trainer})
+    return spec.on_devices(parallel.model_copy(update={"devices": devices}))

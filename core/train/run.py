@@ -19,7 +19,7 @@ from core.train.job_rows import rows_of_job
 from core.train.journal import Journal
 from core.train.recovery import CheckpointDamaged, resumable
 from core.train.stop import StopRequest
-from core.train.stream import as_begun, planned, with_parallel
+from core.train.stream import as_begun, planned
 
 
 def run_job(
@@ -86,7 +86,7 @@ def _resolved(spec: JobSpec, source: str) -> JobSpec:
 def _as_begun(spec: JobSpec, checkpoint: Path) -> JobSpec:
     begun = JobSpec.model_validate_json((checkpoint / SPEC_FILE).read_bytes())
     spec = as_begun(spec, begun)
-    if with_parallel(begun, spec.trainer.parallel) != spec:
+    if begun.on_devices(spec.trainer.parallel) != spec:
         raise spec_failure(
             "checkpoint_not_resumable",
             f"{checkpoint.parent.parent} holds a run of another spec",

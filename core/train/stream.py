@@ -17,7 +17,6 @@ from transformers import PreTrainedModel
 
 from core.spec.errors import ExitCode, JobError, RunFailure, spec_failure
 from core.spec.job import JobSpec
-from core.spec.parallel import ParallelSpec
 from core.spec.run import KEPT_FOLDER
 from core.spec.trainer import StreamSpec
 from core.streambp import Attachment, StreamError, attach
@@ -84,12 +83,6 @@ def streamed(
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def with_parallel(spec: JobSpec, parallel: ParallelSpec) -> JobSpec:
-    """The same run on other devices: it may go on there, for no result depends on them."""
-    trainer = spec.trainer.model_copy(update={"parallel": parallel})
-    return spec.model_copy(update={"trainer": trainer})
 
 
 def _with(spec: JobSpec, tokens: int | str) -> JobSpec:
