@@ -150,6 +150,7 @@ class System:
             "CASTALIA_ARTIFACTS_URL": self.quota.url,
             "CASTALIA_MODELS_DIR": str(models),
             "CASTALIA_RUNS_DIR": str(self.runs),
+            "CASTALIA_CACHE_DIR": str(self.runs.with_name("cache")),
         }
         api = ("api", f"--port={self.port}", "--migrate", f"--key-file={key_file}")
         self.parts = {

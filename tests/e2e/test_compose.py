@@ -58,6 +58,7 @@ def run(empty_database_url, broker_url, toy_models_dir, tmp_path):
                     "CASTALIA_BROKER_URL": broker_url,
                     "CASTALIA_MODELS_DIR": str(toy_models_dir),
                     "CASTALIA_RUNS_DIR": str(tmp_path / "runs"),
+                    "CASTALIA_CACHE_DIR": str(tmp_path / "cache"),
                 },
             )
         started.append(process)
